@@ -1,0 +1,112 @@
+package blobindex
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/blobindex/indexd/blobindex/itemid"
+)
+
+// ErrClock is matched by the error of a registration, heartbeat or finish whose name and store time are too far apart.
+var ErrClock = errors.New("blobindex: clocks too far apart")
+
+// A ClockError says that a name is dated more than the skew ahead of the store's clock, or is already past the TTL by
+// it. Such a key is no card, and never hides one. It matches ErrClock.
+type ClockError struct {
+	Name    time.Time // the time in the name
+	Store   time.Time // the store's clock
+	Limit   time.Duration
+	Written bool // the key was written before this was found out; it is cleaned up by age
+}
+
+func (e *ClockError) Error() string {
+	state := "nothing was written"
+	if e.Written {
+		state = "the key was written, but is not shown"
+	}
+	if ahead := e.Name.Sub(e.Store); ahead > 0 {
+		return fmt.Sprintf("blobindex: clocks too far apart: the name is dated %v ahead of the store's clock "+
+			"(at most %v is allowed; %s): set this host's clock, or give the item an id of now",
+			ahead.Round(time.Millisecond), e.Limit, state)
+	}
+	return fmt.Sprintf("blobindex: clocks too far apart: the name is dated %v before the store's clock, past the TTL "+
+		"of %v (%s): set this host's clock, or give the item an id of now",
+		e.Store.Sub(e.Name).Round(time.Millisecond), e.Limit, state)
+}
+
+// Is makes a ClockError match ErrClock.
+func (e *ClockError) Is(target error) bool { return target == ErrClock }
+
+// checkAhead compares the time in a name with the store's clock.
+func (x *Index) checkAhead(name, store time.Time, written bool) error {
+	if name.Sub(store) > x.rules.Skew {
+		return &ClockError{Name: name, Store: store, Limit: x.rules.Skew, Written: written}
+	}
+	return nil
+}
+
+// checkClock is checkAhead, and refuses what is past the TTL as well.
+func (x *Index) checkClock(name, store time.Time, written bool) error {
+	if store.Sub(name) > x.rules.TTL {
+		return &ClockError{Name: name, Store: store, Limit: x.rules.TTL, Written: written}
+	}
+	return x.checkAhead(name, store, written)
+}
+
+// A clock is the store's, as its last answer told it.
+type clock struct {
+	mu    sync.Mutex
+	store time.Time // zero: not known yet
+	host  time.Time // when the answer came
+}
+
+// learn takes note of a store time in an answer that came at host. Zero store times say nothing.
+func (c *clock) learn(store, host time.Time) {
+	if store.IsZero() {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.store, c.host = store, host
+}
+
+// trust is how long a learned clock is used for refusing a write that was not sent yet.
+const trust = 5 * time.Minute
+
+func (c *clock) now(host time.Time) (time.Time, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.store.IsZero() {
+		return time.Time{}, false
+	}
+	// The monotonic clock stands still while a host is suspended, the wall clock may be set: the larger difference is
+	// the one that did pass, or errs to the side of a later now.
+	elapsed := max(host.Sub(c.host), host.Round(0).Sub(c.host.Round(0)), 0)
+	return c.store.Add(elapsed), elapsed <= trust
+}
+
+// producerNow names new items and heartbeats: the store's clock where it is known, else the host's.
+func (x *Index) producerNow() time.Time {
+	if t, ok := x.StoreNow(); ok {
+		return t
+	}
+	return x.now()
+}
+
+// Mint returns a new id for a run of the sub-key, dated now. Ids minted by one Index ascend.
+func (x *Index) Mint(subkey string) (itemid.ID, error) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	at := x.producerNow()
+	if !at.After(x.last) {
+		at = x.last.Add(time.Millisecond)
+	}
+	id, err := x.rules.Grammar.Mint(subkey, at, x.rand)
+	if err != nil {
+		return itemid.ID{}, err
+	}
+	x.last = at.Truncate(time.Millisecond)
+	return id, nil
+}

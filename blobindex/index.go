@@ -1,0 +1,170 @@
+package blobindex
+
+import (
+	"context"
+	"crypto/rand"
+	"io"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/blobindex/indexd/blobindex/bucket"
+	"github.com/blobindex/indexd/prune"
+	"golang.org/x/sync/semaphore"
+)
+
+// Defaults of Config and Options.
+const (
+	DefaultPrefix      = "_active_runs"
+	DefaultName        = "running"
+	DefaultCards       = 8
+	DefaultBudget      = 64
+	DefaultMaxListings = 8
+	DefaultMaxResolves = 32
+)
+
+// A Config says where an index is and by which rules it is read. The zero value is the default index.
+type Config struct {
+	Name   string // as people call it, default "running"
+	Prefix string // where it is in the bucket, default "_active_runs"
+	Flat   bool   // it has no namespaces: items lie at <prefix>/<id>
+	Rules  prune.Rules
+}
+
+// Options of New; nil and zero fields mean the defaults.
+type Options struct {
+	// Resolver tells what has become of an item; nil means that the listing alone decides.
+	Resolver Resolver
+	// Budget is the most requests that a resolver may make for one view; default 64.
+	Budget int
+	// MaxListings and MaxResolves bound what goes on at once in this Index, over all namespaces; default 8 and 32.
+	MaxListings, MaxResolves int
+	// Sweeper takes what readers find to be over; nil means that reading deletes nothing.
+	Sweeper *Sweeper
+	// Now is the host's clock, default time.Now; Rand the source of the random digits of minted ids, default
+	// crypto/rand.
+	Now  func() time.Time
+	Rand io.Reader
+	// Log takes what goes wrong without failing a call; default: nothing is logged.
+	Log *slog.Logger
+}
+
+// An Index is one marker index in a bucket. It is safe for concurrent use.
+type Index struct {
+	objects  bucket.Objects
+	name     string
+	prefix   string
+	flat     bool
+	rules    prune.Rules
+	resolver Resolver
+	budget   int
+	sweeper  *Sweeper
+	now      func() time.Time
+	rand     io.Reader
+	log      *slog.Logger
+
+	clock    clock
+	listings *semaphore.Weighted
+	resolves *fairLimiter
+	beats    tracker
+	views    viewCache
+
+	mu   sync.Mutex
+	dead map[string]map[string]bool // namespace to ids, of which a key was still listed
+	last time.Time                  // the time of the id minted last
+}
+
+// New returns the index that cfg describes. It makes no request.
+func New(objects bucket.Objects, cfg Config, opt *Options) (*Index, error) {
+	if opt == nil {
+		opt = &Options{}
+	}
+	rules, err := cfg.Rules.WithDefaults()
+	if err != nil {
+		return nil, err
+	}
+	if err := CheckName(or(cfg.Name, DefaultName)); err != nil {
+		return nil, err
+	}
+	prefix, err := CleanPrefix(or(cfg.Prefix, DefaultPrefix))
+	if err != nil {
+		return nil, err
+	}
+	x := &Index{
+		objects: objects, name: or(cfg.Name, DefaultName), prefix: prefix, flat: cfg.Flat, rules: rules,
+		resolver: opt.Resolver, budget: or(opt.Budget, DefaultBudget), sweeper: opt.Sweeper,
+		now: opt.Now, rand: opt.Rand, log: opt.Log,
+		listings: semaphore.NewWeighted(int64(or(opt.MaxListings, DefaultMaxListings))),
+		resolves: newFairLimiter(or(opt.MaxResolves, DefaultMaxResolves)),
+		dead:     make(map[string]map[string]bool),
+	}
+	if x.now == nil {
+		x.now = time.Now
+	}
+	if x.rand == nil {
+		x.rand = rand.Reader
+	}
+	if x.log == nil {
+		x.log = slog.New(slog.DiscardHandler)
+	}
+	return x, nil
+}
+
+func or[T comparable](v, def T) T {
+	var zero T
+	if v == zero {
+		return def
+	}
+	return v
+}
+
+// Name is what people call the index.
+func (x *Index) Name() string { return x.name }
+
+// Prefix is where the index is in the bucket.
+func (x *Index) Prefix() string { return x.prefix }
+
+// Flat tells whether the index has no namespaces.
+func (x *Index) Flat() bool { return x.flat }
+
+// Rules are the rules by which the index is read, with the defaults filled in.
+func (x *Index) Rules() prune.Rules { return x.rules }
+
+// A Namespace is one team's part of an index, or the whole of a flat one. It is safe for concurrent use.
+type Namespace struct {
+	x      *Index
+	name   string
+	prefix string // of its keys, with the slash at the end
+}
+
+// Namespace returns the namespace of that name; for a flat index the only one is FlatNamespace. It makes no request,
+// and a namespace exists as soon as something is registered in it.
+func (x *Index) Namespace(name string) (*Namespace, error) {
+	if x.flat {
+		if name != FlatNamespace {
+			return nil, flatError(x.name, name)
+		}
+		return &Namespace{x: x, name: name, prefix: x.prefix + "/"}, nil
+	}
+	if err := CheckName(name); err != nil {
+		return nil, err
+	}
+	return &Namespace{x: x, name: name, prefix: x.prefix + "/" + name + "/"}, nil
+}
+
+// Name is the namespace's name.
+func (n *Namespace) Name() string { return n.name }
+
+func (n *Namespace) key(name string) bucket.Key { return bucket.Key(n.prefix + name) }
+
+// StoreNow is the store's clock as far as this Index knows it, and whether it does: the store's last answer, run on by
+// the time elapsed on the host since.
+func (x *Index) StoreNow() (time.Time, bool) { return x.clock.now(x.now()) }
+
+// await takes a place among the listings that may go on at once.
+func (x *Index) await(ctx context.Context) (release func(), err error) {
+	if err := x.listings.Acquire(ctx, 1); err != nil {
+		return nil, err
+	}
+	return func() { x.listings.Release(1) }, nil
+}

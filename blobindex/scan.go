@@ -1,0 +1,219 @@
+package blobindex
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/blobindex/indexd/blobindex/bucket"
+	"github.com/blobindex/indexd/prune"
+)
+
+// A Scanned namespace is what one listing of the whole index held of it.
+type Scanned struct {
+	Namespace *Namespace
+	Decision  *prune.Decision
+	Clock     Clock
+}
+
+// A Deletion is a key that may be deleted, and why.
+type Deletion struct {
+	Key    bucket.Key
+	Reason prune.Reason
+}
+
+// Plan returns the keys that may be deleted, in order. It must not be carried out where the host's clock had to stand
+// in for the store's, unless that is known to be right.
+func (s Scanned) Plan() []Deletion {
+	plan := s.Decision.Plan()
+	out := make([]Deletion, len(plan))
+	for i, d := range plan {
+		out[i] = Deletion{Key: s.Namespace.key(d.Name), Reason: d.Reason}
+	}
+	return out
+}
+
+// Scan lists this namespace alone: ⌈keys/1000⌉ LIST. Errors: as for List.
+func (n *Namespace) Scan(ctx context.Context) (Scanned, ScanStats, error) {
+	l, err := n.list(ctx)
+	if err != nil {
+		return Scanned{}, ScanStats{}, err
+	}
+	clock := whose(l.store)
+	return Scanned{Namespace: n, Decision: l.keys.Decide(l.now, n.knownDead()), Clock: clock},
+		ScanStats{Pages: l.pages, Namespaces: 1, AsOf: l.now, Clock: clock}, nil
+}
+
+// ScanStats tell about a whole scan.
+type ScanStats struct {
+	Pages      int
+	Namespaces int
+	// Foreign counts the keys that are in no namespace; those within one are counted there.
+	Foreign int
+	// Slow names namespaces whose part of the listing took longer than the rules allow: they were passed over.
+	Slow  []string
+	AsOf  time.Time
+	Clock Clock
+}
+
+// Scan lists the whole index flat and calls fn for each namespace: on a store that lists in order as soon as the
+// listing has passed its end, else after the last page. After an error, what fn was told before still holds of those
+// namespaces, but the scan is incomplete, and a pruner deletes nothing. fn's errors end the scan and are returned.
+func (x *Index) Scan(ctx context.Context, fn func(Scanned) error) (ScanStats, error) {
+	release, err := x.await(ctx)
+	if err != nil {
+		return ScanStats{}, fmt.Errorf("waiting to list index %q: %w", x.name, err)
+	}
+	defer release()
+	s := scan{x: x, fn: fn, open: make(map[string]*scanned), asked: x.now()}
+	err = x.objects.List(ctx, bucket.ListRequest{Prefix: x.prefix + "/"}, s.page)
+	if err == nil && s.stats.Pages == 0 {
+		err = fmt.Errorf("%w: it had no page", ErrIncomplete)
+	}
+	if err == nil {
+		err = s.judgeAll()
+	}
+	if err != nil {
+		return s.stats, fmt.Errorf("listing index %q: %w", x.name, err)
+	}
+	return s.stats, nil
+}
+
+type scan struct {
+	x     *Index
+	fn    func(Scanned) error
+	open  map[string]*scanned // not judged yet
+	last  string              // of a sorted listing: the namespace of the last key
+	asked time.Time           // when the page at hand was asked for
+	stats ScanStats
+}
+
+type scanned struct {
+	keys  *prune.Namespace
+	began time.Time
+}
+
+func (s *scan) page(p bucket.Page) error {
+	s.stats.Pages++
+	if s.stats.Pages == 1 {
+		var store bool
+		s.stats.AsOf, store = s.x.pageClock(p)
+		s.stats.Clock = whose(store)
+	}
+	for _, o := range p.Objects {
+		rest, ok := strings.CutPrefix(string(o.Key), s.x.prefix+"/")
+		if !ok {
+			return fmt.Errorf("%w: the store listed a key outside %q", ErrIncomplete, s.x.prefix+"/")
+		}
+		namespace, name, ok := FlatNamespace, rest, true
+		if !s.x.flat {
+			namespace, name, ok = strings.Cut(rest, "/")
+			ok = ok && CheckName(namespace) == nil
+		}
+		if !ok {
+			s.stats.Foreign++
+			continue
+		}
+		if p.Sorted && namespace != s.last && s.last != "" {
+			if err := s.judge(s.last); err != nil {
+				return err
+			}
+		}
+		s.last = namespace
+		n := s.open[namespace]
+		if n == nil {
+			n = &scanned{keys: prune.NewNamespace(s.x.rules), began: s.asked}
+			s.open[namespace] = n
+		}
+		n.keys.Add(name, o.Size, o.StoreTime)
+	}
+	s.asked = s.x.now()
+	return nil
+}
+
+func (s *scan) judgeAll() error {
+	names := make(map[string]bool, len(s.open))
+	for name := range s.open {
+		names[name] = true
+	}
+	for _, name := range sortedKeys(names) {
+		if err := s.judge(name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// judge decides a namespace whose keys have all been listed.
+func (s *scan) judge(name string) error {
+	open := s.open[name]
+	if open == nil {
+		return nil
+	}
+	delete(s.open, name)
+	if err := s.x.tooLong(open.began); err != nil {
+		s.stats.Slow = append(s.stats.Slow, name)
+		s.x.log.Warn("a namespace was passed over", "index", s.x.name, "namespace", name, "error", err)
+		return nil
+	}
+	n, err := s.x.Namespace(name)
+	if err != nil {
+		return err
+	}
+	s.stats.Namespaces++
+	return s.fn(Scanned{
+		Namespace: n, Decision: open.keys.Decide(s.stats.AsOf, n.knownDead()), Clock: s.stats.Clock,
+	})
+}
+
+// ErrOutside is the error for a key that is no key of an item of the index.
+var ErrOutside = errors.New("blobindex: key outside the index")
+
+// Delete deletes keys that plans of this index named. Each is checked once more to lie in the index, at the depth of
+// items; if one does not, nothing is deleted and every key's error is ErrOutside. The answer is that of
+// bucket.Objects.Delete.
+func (x *Index) Delete(ctx context.Context, keys []bucket.Key) []error {
+	for _, key := range keys {
+		if !x.holds(key) {
+			errs := make([]error, len(keys))
+			for i := range errs {
+				errs[i] = fmt.Errorf("deleting %.200q from index %q: %w", key, x.name, ErrOutside)
+			}
+			return errs
+		}
+	}
+	return x.objects.Delete(ctx, keys)
+}
+
+func (x *Index) holds(key bucket.Key) bool {
+	rest, ok := strings.CutPrefix(string(key), x.prefix+"/")
+	if ok && !x.flat {
+		var namespace string
+		namespace, rest, ok = strings.Cut(rest, "/")
+		ok = ok && CheckName(namespace) == nil
+	}
+	return ok && rest != "" && !strings.Contains(rest, "/")
+}
+
+// CheckHostClock writes one fresh object and returns its store time and the host's time around it, for stores that tell
+// no clock with a listing. The store time is zero if the store tells none at all.
+func (x *Index) CheckHostClock(ctx context.Context) (store, host time.Time, err error) {
+	nonce := make([]byte, 12)
+	if _, err := io.ReadFull(x.rand, nonce); err != nil {
+		return time.Time{}, time.Time{}, fmt.Errorf("making a nonce: %w", err)
+	}
+	key := bucket.Key("_indexd/probe/clock-" + hex.EncodeToString(nonce))
+	host = x.now()
+	store, err = x.objects.Put(ctx, key, nil)
+	if err != nil {
+		return time.Time{}, host, fmt.Errorf("comparing the clocks by writing %q: %w", key, err)
+	}
+	if _, err := deleted(x.objects.Delete(ctx, []bucket.Key{key}), 1); err != nil {
+		x.log.Warn("an object written to compare the clocks was left behind", "key", string(key), "error", err)
+	}
+	return store, host, nil
+}

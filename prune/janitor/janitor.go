@@ -1,0 +1,179 @@
+// Package janitor deletes, over a whole index, what is proven to be over. It owns the pass: list, plan, delete, report.
+// What may be deleted is decided by package prune; the keys go through blobindex. A pass is safe beside any number of
+// producers, readers, sweepers and other passes, which at worst delete the same keys.
+package janitor
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/blobindex/indexd/blobindex"
+	"github.com/blobindex/indexd/blobindex/bucket"
+)
+
+// MaxDeletes is how many keys one pass deletes at the most; the next pass goes on.
+const MaxDeletes = 100_000
+
+// Options of Pass; nil and zero fields mean the defaults.
+type Options struct {
+	// Namespace limits the pass to one namespace; nil means the whole index.
+	Namespace *blobindex.Namespace
+	// DryRun plans and deletes nothing.
+	DryRun bool
+	// MaxDeletes bounds the deletes; default MaxDeletes.
+	MaxDeletes int
+	// Planned, if set, is called with each key of the plan, in order, before anything is deleted.
+	Planned func(blobindex.Deletion)
+	// Progress, if set, is called after each batch of deletes with the keys that are done and their total.
+	Progress func(done, total int)
+}
+
+// A Report says what a pass did.
+type Report struct {
+	Namespaces int
+	Planned    map[string]int // keys by reason
+	Deleted    map[string]int // keys by reason
+	Failed     []KeyError     // the first MaxErrors of the keys that could not be deleted
+	Failures   int            // their number
+	Left       int            // keys planned beyond MaxDeletes
+	Slow       []string       // namespaces passed over, since their listing took too long
+	Foreign    int            // keys that are no item's
+	Pages      int            // LIST requests
+	AsOf       time.Time
+	Clock      blobindex.Clock
+	// Withheld says why nothing may be deleted, if so: the store tells no time.
+	Withheld string
+}
+
+// A KeyError is a key that could not be deleted.
+type KeyError struct {
+	Key bucket.Key
+	Err error
+}
+
+// MaxErrors is how many KeyErrors a Report holds.
+const MaxErrors = 100
+
+// Pass lists the index, plans, and deletes. An error means that the listing was not complete, and that nothing was
+// deleted, or that the context ended; what was done by then is in the report. Keys that could not be deleted are no
+// error of the pass: see Report.Failures.
+func Pass(ctx context.Context, index *blobindex.Index, opt *Options) (Report, error) {
+	if opt == nil {
+		opt = &Options{}
+	}
+	p := pass{index: index, opt: opt, limit: opt.MaxDeletes}
+	if p.limit == 0 {
+		p.limit = MaxDeletes
+	}
+	p.report = Report{Planned: make(map[string]int), Deleted: make(map[string]int)}
+	if err := p.scan(ctx); err != nil {
+		return p.report, err
+	}
+	p.trust(ctx)
+	if opt.Planned != nil {
+		for _, d := range p.plan {
+			opt.Planned(d)
+		}
+	}
+	if opt.DryRun || p.report.Withheld != "" {
+		return p.report, nil
+	}
+	return p.report, p.delete(ctx)
+}
+
+type pass struct {
+	index  *blobindex.Index
+	opt    *Options
+	limit  int
+	plan   []blobindex.Deletion
+	report Report
+}
+
+func (p *pass) scan(ctx context.Context) error {
+	if p.opt.Namespace != nil {
+		s, stats, err := p.opt.Namespace.Scan(ctx)
+		if err != nil {
+			return err
+		}
+		p.take(stats)
+		return p.add(s)
+	}
+	stats, err := p.index.Scan(ctx, p.add)
+	p.take(stats)
+	return err
+}
+
+func (p *pass) take(s blobindex.ScanStats) {
+	p.report.Namespaces, p.report.Pages, p.report.Slow = s.Namespaces, s.Pages, s.Slow
+	p.report.AsOf, p.report.Clock = s.AsOf, s.Clock
+	p.report.Foreign += s.Foreign
+}
+
+func (p *pass) add(s blobindex.Scanned) error {
+	p.report.Foreign += s.Decision.Counts().Foreign
+	for _, d := range s.Plan() {
+		p.report.Planned[d.Reason.String()]++
+		if len(p.plan) == p.limit {
+			p.report.Left++
+			continue
+		}
+		p.plan = append(p.plan, d)
+	}
+	return nil
+}
+
+// trust decides whether the plan may be carried out: by the store's clock, or by the host's if a fresh write shows that
+// the two agree.
+func (p *pass) trust(ctx context.Context) {
+	if p.report.Clock == blobindex.StoreClock || len(p.plan) == 0 {
+		return
+	}
+	if p.opt.DryRun {
+		p.report.Withheld = "the store tells no time with a listing; only a pass that may write can compare the clocks"
+		return
+	}
+	store, host, err := p.index.CheckHostClock(ctx)
+	if err != nil {
+		p.report.Withheld = fmt.Sprintf("the store tells no time with a listing, and comparing the clocks failed: %v", err)
+		return
+	}
+	skew := p.index.Rules().Skew
+	switch apart := host.Sub(store); {
+	case store.IsZero():
+		p.report.Withheld = fmt.Sprintf("the store tells no time at all (this host's clock: %s)",
+			host.UTC().Format(time.RFC3339))
+	case apart > skew || apart < -skew:
+		p.report.Withheld = fmt.Sprintf("the clocks are more than %v apart (store %s, this host %s)", skew,
+			store.UTC().Format(time.RFC3339), host.UTC().Format(time.RFC3339))
+	}
+}
+
+// delete carries out the plan. A crash at any point leaves a part of it, which is as safe as the whole.
+func (p *pass) delete(ctx context.Context) error {
+	for lo := 0; lo < len(p.plan); lo += bucket.PageSize {
+		if err := ctx.Err(); err != nil {
+			return fmt.Errorf("pruning index %q after %d of %d keys: %w", p.index.Name(), lo, len(p.plan), err)
+		}
+		batch := p.plan[lo:min(lo+bucket.PageSize, len(p.plan))]
+		keys := make([]bucket.Key, len(batch))
+		for i, d := range batch {
+			keys[i] = d.Key
+		}
+		errs := p.index.Delete(ctx, keys)
+		for i, d := range batch {
+			if errs == nil || errs[i] == nil {
+				p.report.Deleted[d.Reason.String()]++
+				continue
+			}
+			p.report.Failures++
+			if len(p.report.Failed) < MaxErrors {
+				p.report.Failed = append(p.report.Failed, KeyError{d.Key, errs[i]})
+			}
+		}
+		if p.opt.Progress != nil {
+			p.opt.Progress(lo+len(batch), len(p.plan))
+		}
+	}
+	return nil
+}
