@@ -10,6 +10,9 @@ import (
 	"github.com/blobindex/indexd/prune"
 )
 
+// An Outcome is how an item finished.
+type Outcome = prune.Outcome
+
 // Outcomes of Finish.
 const (
 	Done      = prune.Done
@@ -30,7 +33,7 @@ type Finished struct {
 // with the id, and the deletes. From its nil on the item is hidden, whatever late sighting still arrives. Finish an item
 // once; repeat it only after an error, within the TTL. Errors: those of bucket.Objects.Put, ErrClock for an id that is
 // dated too far ahead, itemid.ErrInvalid.
-func (n *Namespace) Finish(ctx context.Context, id itemid.ID, outcome prune.Outcome) (Finished, error) {
+func (n *Namespace) Finish(ctx context.Context, id itemid.ID, outcome Outcome) (Finished, error) {
 	if _, ok := prune.ParseOutcome(string(outcome)); !ok {
 		return Finished{}, fmt.Errorf("finishing %q: the outcome %.40q is none of done, failed, cancelled", id, outcome)
 	}

@@ -152,6 +152,9 @@ func (x *Index) Namespace(name string) (*Namespace, error) {
 	return &Namespace{x: x, name: name, prefix: x.prefix + "/" + name + "/"}, nil
 }
 
+// Index is the index that the namespace is a part of.
+func (n *Namespace) Index() *Index { return n.x }
+
 // Name is the namespace's name.
 func (n *Namespace) Name() string { return n.name }
 

@@ -177,11 +177,11 @@ func (n *Namespace) sweep(l *listing, d *prune.Decision) {
 
 // An Ended item is one that finished, as its tombstone tells.
 type Ended struct {
-	ID        string        `json:"id"`
-	Subkey    string        `json:"subkey"`
-	Outcome   prune.Outcome `json:"outcome"`
-	StartedAt time.Time     `json:"started_at"`
-	EndedAt   time.Time     `json:"ended_at"`
+	ID        string    `json:"id"`
+	Subkey    string    `json:"subkey"`
+	Outcome   Outcome   `json:"outcome"`
+	StartedAt time.Time `json:"started_at"`
+	EndedAt   time.Time `json:"ended_at"`
 }
 
 // Recent returns the finished items of which a tombstone is still there, last ended first: ⌈keys/1000⌉ LIST. Errors: as

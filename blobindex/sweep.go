@@ -114,7 +114,7 @@ func (s *Sweeper) offer(n *Namespace, plan []prune.Deletion) {
 		batch = append(batch, key)
 		if len(batch) == sweepBatch {
 			if !s.enqueue(batch) {
-				s.deeds.Dropped += len(plan) - i
+				s.deeds.Dropped += len(batch) + len(plan) - i - 1
 				return
 			}
 			batch = nil

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/blobindex/indexd/blobindex"
@@ -14,7 +15,7 @@ import (
 // StateOptions say where the state documents are.
 type StateOptions struct {
 	// Template is the key of an item's document, such as "results/{namespace}/{id}/status.json". A variable is a
-	// whole segment: {index}, {namespace}, {id} (required), {subkey}.
+	// whole segment: {index}, {namespace}, {id}, {subkey}; {id} must be there.
 	Template string
 	// Requires are templates of objects that must all exist before a final state counts, so that half-written
 	// results never show as done.
@@ -41,6 +42,10 @@ func NewState(objects bucket.Objects, opt StateOptions) (*State, error) {
 	var err error
 	if s.document, err = parseTemplate(opt.Template); err != nil {
 		return nil, err
+	}
+	if !slices.Contains(s.document, "{id}") {
+		return nil, fmt.Errorf("%w %q: without the segment {id} several items would share one document", ErrTemplate,
+			opt.Template)
 	}
 	for _, r := range opt.Requires {
 		t, err := parseTemplate(r)

@@ -20,24 +20,18 @@ func parseTemplate(s string) (template, error) {
 		return nil, fmt.Errorf("%w %q: %s", ErrTemplate, s, why)
 	}
 	segments := strings.Split(s, "/")
-	named := false
 	for _, seg := range segments {
 		switch seg {
 		case "":
 			return fail("it has an empty segment; write segments joined by single slashes, without one at either end")
 		case ".", "..":
 			return fail("a segment is " + seg)
-		case "{id}":
-			named = true
-		case "{index}", "{namespace}", "{subkey}":
+		case "{index}", "{namespace}", "{id}", "{subkey}":
 		default:
 			if strings.ContainsAny(seg, "{}") {
 				return fail("a variable must be a whole segment, one of {index}, {namespace}, {id}, {subkey}")
 			}
 		}
-	}
-	if !named {
-		return fail("without {id} every item would have the same document")
 	}
 	return segments, nil
 }

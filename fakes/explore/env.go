@@ -1,7 +1,6 @@
 package explore
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -60,6 +59,11 @@ func (e *Env) tick(d time.Duration) {
 
 // ask posts the request and waits until the scheduler has picked it.
 func (e *Env) ask(ctx context.Context, r *request) answer {
+	select {
+	case <-e.run.over: // asked first: its contexts are cancelled then, and code that repeats must meet unwindCalls
+		return e.gone()
+	default:
+	}
 	if err := ctx.Err(); err != nil {
 		return answer{err: err}
 	}
@@ -123,9 +127,9 @@ func (o objects) Put(ctx context.Context, key bucket.Key, body io.Reader) (time.
 	if key == "" {
 		return time.Time{}, fmt.Errorf("putting %q: %w", key, bucket.ErrInvalidKey)
 	}
-	var content bytes.Buffer
+	var content strings.Builder
 	if body != nil {
-		if _, err := content.ReadFrom(body); err != nil {
+		if _, err := io.Copy(&content, contextReader{ctx, body}); err != nil {
 			return time.Time{}, fmt.Errorf("putting %q: reading the body: %w", key, err)
 		}
 	}
@@ -133,16 +137,37 @@ func (o objects) Put(ctx context.Context, key bucket.Key, body io.Reader) (time.
 	return a.time, a.err
 }
 
+// A contextReader ends an endless body with its context.
+type contextReader struct {
+	ctx  context.Context
+	body io.Reader
+}
+
+func (r contextReader) Read(p []byte) (int, error) {
+	if err := r.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return r.body.Read(p)
+}
+
 func (o objects) Open(ctx context.Context, key bucket.Key) (io.ReadCloser, error) {
-	a := o.env.ask(ctx, &request{op: opOpen, key: key})
+	a := o.env.read(ctx, opOpen, key)
 	if a.err != nil {
 		return nil, a.err
 	}
 	return io.NopCloser(strings.NewReader(a.body)), nil
 }
 
+// read asks for one object.
+func (e *Env) read(ctx context.Context, op op, key bucket.Key) answer {
+	if key == "" {
+		return answer{err: fmt.Errorf("reading %q: %w", key, bucket.ErrInvalidKey)}
+	}
+	return e.ask(ctx, &request{op: op, key: key})
+}
+
 func (o objects) Head(ctx context.Context, key bucket.Key) (bucket.Object, error) {
-	a := o.env.ask(ctx, &request{op: opHead, key: key})
+	a := o.env.read(ctx, opHead, key)
 	return a.object, a.err
 }
 
@@ -168,6 +193,9 @@ func (o objects) Delete(ctx context.Context, keys []bucket.Key) []error {
 }
 
 func (o objects) deleteOne(ctx context.Context, key bucket.Key) error {
+	if key == "" {
+		return fmt.Errorf("deleting %q: %w", key, bucket.ErrInvalidKey)
+	}
 	return o.env.ask(ctx, &request{op: opDelete, key: key}).err
 }
 

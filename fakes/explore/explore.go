@@ -136,5 +136,5 @@ func (r *run) settleAndJudge() error {
 	if err := r.settle(); err != nil {
 		return err
 	}
-	return judge(r.scenario, r, r.ended())
+	return r.judge()
 }

@@ -7,12 +7,9 @@ import (
 	"fmt"
 	"runtime/debug"
 	"slices"
-	"strings"
 	"sync"
 	"testing/synctest"
 	"time"
-
-	"github.com/blobindex/indexd/blobindex/bucket"
 )
 
 // stuckAfter is how long, by the bubble's clock, actors may do nothing at all before they count as stuck.
@@ -22,44 +19,34 @@ const stuckAfter = 24 * time.Hour
 const network = "network"
 
 // A run is one execution of a scenario in the current bubble. Its methods are the scheduler's, called by the bubble's
-// first goroutine while all others are durably blocked, but for post, withdraw, log, finish and countGone.
+// first goroutine while all others are durably blocked, but for post, withdraw, log, finish and countGone. Requests
+// and observations of the actors go straight into the state.
 type run struct {
-	scenario *Scenario
-	world    world
-	strikes  []Strike
-	began    time.Time
-	choices  []choice
-	trace    func(line string) // nil for none
-	over     chan struct{}     // closed at the end: every actor unwinds
-	signal   chan struct{}     // holds a token once an actor has posted or finished
-	cancels  []context.CancelFunc
+	began   time.Time
+	choices []choice
+	trace   func(line string) // nil for none
+	over    chan struct{}     // closed at the end: every actor unwinds
+	signal  chan struct{}     // holds a token once an actor has posted or finished
+	cancels []context.CancelFunc
+	acting  sync.WaitGroup // the goroutines of act
 
-	mu      sync.Mutex
-	pending []*request // under mu; in the order of choices after settle
-	actors  []actorRun // under mu
-}
-
-type actorRun struct {
-	done    bool
-	err     error
-	panic   string // of its Run, with the stack
-	crashed bool
-	log     []string
-	logged  digest // of log
-	answers digest // of its requests and their answers, in order
-	gone    int    // requests after the run
+	mu     sync.Mutex
+	state           // under mu
+	panics []string // under mu; of each actor's Run, with the stack
+	gone   []int    // under mu; requests of each actor after the run
 }
 
 // startRun starts every actor in the current bubble.
 func startRun(s *Scenario, trace func(string)) *run {
 	r := &run{
-		scenario: s, world: s.world(), began: time.Now(), trace: trace,
-		over: make(chan struct{}), signal: make(chan struct{}, 1), actors: make([]actorRun, len(s.Actors)),
+		began: time.Now(), trace: trace, over: make(chan struct{}), signal: make(chan struct{}, 1),
+		state:  state{scenario: s, world: s.world(), actors: make([]actorState, len(s.Actors))},
+		panics: make([]string, len(s.Actors)), gone: make([]int, len(s.Actors)),
 	}
 	for i := range s.Actors {
 		ctx, cancel := context.WithCancel(context.Background())
 		r.cancels = append(r.cancels, cancel)
-		go r.act(ctx, i)
+		r.acting.Go(func() { r.act(ctx, i) })
 	}
 	return r
 }
@@ -74,12 +61,14 @@ func (r *run) act(ctx context.Context, i int) {
 	err = r.scenario.Actors[i].Run(ctx, &Env{run: r, actor: i, rand: newRand(i)})
 }
 
-// end lets every goroutine of the bubble unwind.
+// end lets every goroutine of the bubble unwind. It waits here and not in synctest.Test, where time stands still for
+// those that sleep.
 func (r *run) end() {
+	close(r.over)
 	for _, cancel := range r.cancels {
 		cancel()
 	}
-	close(r.over)
+	r.acting.Wait()
 }
 
 // post makes the request pending; false if its actor has crashed.
@@ -121,7 +110,7 @@ func (r *run) finish(actor int, err error, p any) {
 	a := &r.actors[actor]
 	a.done, a.err = true, err
 	if p != nil {
-		a.panic = fmt.Sprintf("%v\n%s", p, debug.Stack())
+		r.panics[actor] = fmt.Sprintf("%v\n%s", p, debug.Stack())
 	}
 	r.wake()
 }
@@ -129,8 +118,8 @@ func (r *run) finish(actor int, err error, p any) {
 func (r *run) countGone(actor int) int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.actors[actor].gone++
-	return r.actors[actor].gone
+	r.gone[actor]++
+	return r.gone[actor]
 }
 
 func (r *run) wake() {
@@ -145,10 +134,11 @@ func (r *run) wake() {
 func (r *run) settle() error {
 	for {
 		synctest.Wait()
+		r.elapsed = time.Since(r.began)
 		if err := r.inspect(); err != nil {
 			return err
 		}
-		if len(r.pending) > 0 || len(r.world.late) > 0 || r.ended() {
+		if !r.idle() {
 			return nil
 		}
 		select {
@@ -172,8 +162,8 @@ func (r *run) inspect() error {
 			cmp.Compare(a.text, b.text))
 	})
 	for i := range r.actors {
-		if a := &r.actors[i]; a.panic != "" && !a.crashed {
-			return fmt.Errorf("actor %s panicked: %s", r.scenario.Actors[i].Name, a.panic)
+		if r.panics[i] != "" && !r.actors[i].crashed {
+			return fmt.Errorf("actor %s panicked: %s", r.scenario.Actors[i].Name, r.panics[i])
 		}
 	}
 	for i, q := range r.pending {
@@ -188,85 +178,6 @@ func (r *run) inspect() error {
 	return nil
 }
 
-// ended says that every actor is finished or crashed and nothing is on its way.
-func (r *run) ended() bool {
-	for i := range r.actors {
-		if !r.actors[i].done && !r.actors[i].crashed {
-			return false
-		}
-	}
-	return len(r.world.late) == 0
-}
-
-// options are all choices of the current state, in a fixed order: without a fault first.
-func (r *run) options() []choice {
-	var plain, faulty []choice
-	striking := none
-	if len(r.strikes) < r.scenario.MaxFaults {
-		striking = r.scenario.Faults
-	}
-	index := 0
-	for i, q := range r.pending {
-		if index++; i == 0 || r.pending[i-1].actor != q.actor {
-			index = 0
-		}
-		plain = append(plain, choice{actor: q.actor, index: index})
-		for kinds, bit := q.faultsOf()&striking, Fault(1); bit <= kinds; bit <<= 1 {
-			if kinds&bit != 0 {
-				faulty = append(faulty, choice{actor: q.actor, index: index, fault: bit})
-			}
-		}
-	}
-	for i := range r.world.late {
-		plain = append(plain, choice{actor: len(r.actors), index: i})
-	}
-	return append(plain, faulty...)
-}
-
-// request returns what c chooses.
-func (r *run) request(c choice) (*request, error) {
-	of := r.world.late
-	if c.actor < len(r.actors) {
-		of = slices.DeleteFunc(slices.Clone(r.pending), func(q *request) bool { return q.actor != c.actor })
-	}
-	if c.actor > len(r.actors) || c.index < 0 || c.index >= len(of) {
-		return nil, fmt.Errorf("there is no request %s", c)
-	}
-	if q := of[c.index]; c.fault == none || c.actor < len(r.actors) && q.faultsOf()&c.fault != 0 {
-		return q, nil
-	}
-	return nil, fmt.Errorf("no fault %q can strike the request of %s", c.fault, c)
-}
-
-// An effect is what a choice brings about before any actor has run on.
-type effect struct {
-	world   world
-	answer  answer
-	answers digest // of the actor, this answer included
-	strikes []Strike
-}
-
-// effect computes what c, the choice of q, brings about.
-func (r *run) effect(c choice, q *request) effect {
-	var e effect
-	e.strikes = r.strikes
-	if c.actor == len(r.actors) {
-		w := r.world
-		w.late = slices.Delete(slices.Clone(w.late), c.index, c.index+1)
-		e.world, e.answer = r.scenario.apply(w, q)
-		e.world = e.world.sealed()
-		return e
-	}
-	e.world, e.answer = r.scenario.strike(r.world, q, c.fault)
-	if c.fault != none {
-		e.strikes = append(slices.Clip(r.strikes), Strike{c.fault, r.scenario.Actors[c.actor].Name})
-	}
-	h := new(hasher).sub(r.actors[c.actor].answers).str(q.text).num(int64(r.elapsed()))
-	e.answer.hash(h)
-	e.answers = h.sum()
-	return e
-}
-
 // take carries the choice out and lets its actor run on; settle must follow.
 func (r *run) take(c choice) error {
 	q, err := r.request(c)
@@ -276,20 +187,10 @@ func (r *run) take(c choice) error {
 	e := r.effect(c, q)
 	r.note(c, q, e)
 	r.choices = append(r.choices, c)
-	r.world, r.strikes = e.world, e.strikes
-	if c.actor == len(r.actors) {
-		return nil
+	r.step(c, q, e)
+	if c.actor < len(r.actors) && c.fault&Crashes == 0 {
+		q.reply <- e.answer
 	}
-	a := &r.actors[c.actor]
-	if c.fault&Crashes != 0 {
-		// Whatever else it had pending never reaches the store. Where it should, the schedule has it carried out first.
-		a.crashed = true
-		r.pending = slices.DeleteFunc(r.pending, func(p *request) bool { return p.actor == c.actor })
-		return nil
-	}
-	a.answers = e.answers
-	r.pending = slices.DeleteFunc(r.pending, func(p *request) bool { return p == q })
-	q.reply <- e.answer
 	return nil
 }
 
@@ -311,86 +212,4 @@ func (r *run) note(c choice, q *request, e effect) {
 		outcome += " => " + e.answer.brief(q)
 	}
 	r.trace(fmt.Sprintf("%3d %-6s %-10s %s", len(r.choices)+1, c, who, outcome))
-}
-
-// elapsed is the time that has passed in the bubble.
-func (r *run) elapsed() time.Duration { return time.Since(r.began) }
-
-// key is the digest of the current state.
-func (r *run) key() digest {
-	return r.digest('s', effect{world: r.world, strikes: r.strikes}, -1, none)
-}
-
-// keyAfter is the digest of the state after c, before any actor has run on. It never equals one of key.
-func (r *run) keyAfter(c choice) digest {
-	q, err := r.request(c)
-	if err != nil {
-		panic(err) // options offers nothing else
-	}
-	return r.digest('p', r.effect(c, q), c.actor, c.fault)
-}
-
-func (r *run) digest(kind int64, e effect, moved int, fault Fault) digest {
-	h := &hasher{buf: make([]byte, 0, 256)}
-	h.num(kind).sub(e.world.digest).num(int64(r.elapsed())).num(int64(len(e.strikes)))
-	for _, s := range e.strikes {
-		h.num(int64(s.Kind)).str(s.Actor)
-	}
-	for i := range r.actors {
-		switch a := &r.actors[i]; {
-		case a.crashed, i == moved && fault&Crashes != 0:
-			h.num('c').sub(a.logged)
-		case i == moved:
-			h.num('r').sub(e.answers)
-		case a.done:
-			h.num('d').sub(a.logged).str(errText(a.err))
-		default:
-			h.num('r').sub(a.answers)
-		}
-	}
-	return h.sum()
-}
-
-func errText(err error) string {
-	if err == nil {
-		return ""
-	}
-	return "error: " + err.Error()
-}
-
-// behaviour tells what an actor has been told, as a digest, and what it made of that.
-func (r *run) behaviour(actor int) (told digest, does string) {
-	a := &r.actors[actor]
-	told = new(hasher).num(int64(actor)).sub(a.answers).num(int64(r.elapsed())).sum()
-	var b strings.Builder
-	for _, q := range r.pending {
-		if q.actor == actor {
-			b.WriteString(q.text + "; ")
-		}
-	}
-	if a.done {
-		b.WriteString("finished; " + errText(a.err))
-	}
-	if a.logged != (digest{}) {
-		fmt.Fprintf(&b, "observed %x: %s", a.logged[:4], a.log[len(a.log)-1])
-	}
-	return told, b.String()
-}
-
-// final is the current state as Check sees it.
-func (r *run) final() *Final {
-	f := &Final{Clock: r.world.clock, Struck: slices.Clone(r.strikes)}
-	for _, o := range r.world.objects {
-		told := bucket.Object{Key: o.key, Size: int64(len(o.body)), StoreTime: o.time}
-		f.Objects = append(f.Objects, Object{Object: told, Body: o.body})
-	}
-	for i := range r.actors {
-		a := &r.actors[i]
-		state := ActorState{Name: r.scenario.Actors[i].Name, Crashed: a.crashed, Log: slices.Clone(a.log)}
-		if a.done && !a.crashed {
-			state.Done, state.Err = true, a.err
-		}
-		f.Actors = append(f.Actors, state)
-	}
-	return f
 }

@@ -11,16 +11,17 @@ import (
 	"time"
 )
 
-// A node is a prefix that is still to be followed; nil is the empty one.
+// A node is a prefix that is still to be followed; of the empty one only from is nil and last means nothing.
 type node struct {
 	parent *node
 	last   choice
+	from   *state // in which last is a choice; nil if that has not been kept
 }
 
 // choices spells the prefix out, from the start.
 func (n *node) choices() []choice {
 	var cs []choice
-	for ; n != nil; n = n.parent {
+	for ; n.parent != nil; n = n.parent {
 		cs = append(cs, n.last)
 	}
 	slices.Reverse(cs)
@@ -34,11 +35,11 @@ type search struct {
 	checking sync.Mutex // held while Check or Invariant runs
 
 	mu      sync.Mutex
-	more    *sync.Cond        // of mu: stack, busy or failure has changed
-	stack   []*node           // prefixes to follow, the deepest last
-	busy    int               // workers that follow one
-	seen    map[digest]bool   // states known, by run.key and run.keyAfter
-	does    map[digest]string // behaviour of actors, by what they were told
+	more    *sync.Cond           // of mu: stack, busy or failure has changed
+	stack   []*node              // prefixes to follow, the deepest last
+	busy    int                  // workers that follow one
+	seen    map[digest]bool      // states known, by state.key and state.keyAfter
+	does    map[digest]behaviour // of actors, by state.told
 	result  Result
 	failure *Failure
 }
@@ -46,18 +47,18 @@ type search struct {
 // explore runs the workers until nothing is left to follow or something has failed.
 func (s *search) explore(t *testing.T) {
 	s.more = sync.NewCond(&s.mu)
-	s.seen, s.does = map[digest]bool{}, map[digest]string{}
-	s.stack = []*node{nil}
+	s.seen, s.does = map[digest]bool{}, map[digest]behaviour{}
+	s.stack = []*node{{}}
 	began := time.Now()
 	var workers sync.WaitGroup
 	for range runtime.GOMAXPROCS(0) {
 		workers.Go(func() {
-			for {
-				n, ok := s.pop()
-				if !ok {
-					return
+			for n, ok := s.pop(); ok; n, ok = s.pop() {
+				if s.scenario.Unmerged {
+					s.bubble(t, func() { s.followWhole(n) })
+				} else {
+					s.follow(t, n)
 				}
-				synctest.Test(t, func(*testing.T) { s.follow(n) })
 				s.release()
 			}
 		})
@@ -65,6 +66,14 @@ func (s *search) explore(t *testing.T) {
 	workers.Wait()
 	s.result.Elapsed = time.Since(began)
 	s.result.Exhaustive = s.failure == nil
+}
+
+// bubble counts one run.
+func (s *search) bubble(t *testing.T, fn func()) {
+	s.mu.Lock()
+	s.result.Replays++
+	s.mu.Unlock()
+	synctest.Test(t, func(*testing.T) { fn() })
 }
 
 // pop takes the deepest prefix; false if the search is at its end.
@@ -80,7 +89,6 @@ func (s *search) pop() (*node, bool) {
 	n := s.stack[len(s.stack)-1]
 	s.stack = s.stack[:len(s.stack)-1]
 	s.busy++
-	s.result.Replays++
 	return n, true
 }
 
@@ -91,23 +99,107 @@ func (s *search) release() {
 	s.more.Broadcast()
 }
 
-// follow repeats the prefix and goes on from there, by the first choice that leads to a state not seen yet, until
-// there is none. The other such choices are left on the stack.
-func (s *search) follow(n *node) {
+// Which states that were computed are held to a run: each end, the first confirmAll of a search, and of the others one
+// in confirmOne, by their digest.
+const (
+	confirmAll = 2000
+	confirmOne = 256
+)
+
+// follow finds the state that the prefix leads to and leaves the choices that lead on to unknown states on the stack.
+// The actors run only where one of them has been told what it has not been told before, and to confirm.
+func (s *search) follow(t *testing.T, n *node) {
+	st, known := s.foresee(n)
+	var err error
+	if !known {
+		if st, err = s.replay(t, n); err != nil {
+			return
+		}
+	}
+	nth, err := s.enter(st)
+	if err == nil && nth == 0 {
+		return
+	}
+	if err == nil && known && (st.ended() || nth <= confirmAll || int(st.key()[0])%confirmOne == 0) {
+		if st, err = s.confirm(t, n, st); err != nil {
+			return
+		}
+	}
+	if err == nil {
+		err = s.judge(st)
+	}
+	if err != nil {
+		s.fail(n.choices(), err)
+		return
+	}
+	s.branch(st, n)
+}
+
+// foresee computes the state that the prefix leads to; false if that takes a run.
+func (s *search) foresee(n *node) (*state, bool) {
+	if n.from == nil {
+		return nil, false
+	}
+	st := n.from.clone()
+	n.from = nil // done with: the nodes of a deep prefix hold no states
+	q, err := st.request(n.last)
+	if err != nil {
+		panic(err) // branch offers nothing else
+	}
+	st.step(n.last, q, st.effect(n.last, q))
+	if actor := n.last.actor; actor < len(st.actors) && !st.actors[actor].crashed {
+		s.mu.Lock()
+		b, known := s.does[st.told(actor)]
+		s.mu.Unlock()
+		if !known {
+			return nil, false
+		}
+		st.behave(actor, b)
+	}
+	return st, !st.idle()
+}
+
+// replay runs the prefix and returns the state that it leads to. An error has been reported.
+func (s *search) replay(t *testing.T, n *node) (st *state, err error) {
+	s.bubble(t, func() {
+		r := startRun(&s.scenario, nil)
+		defer r.end()
+		if err = s.advance(r, n.choices()); err != nil {
+			s.fail(r.choices, err)
+			return
+		}
+		st = r.state.clone()
+	})
+	return st, err
+}
+
+// confirm runs a schedule of which the state that it leads to was computed. An error has been reported.
+func (s *search) confirm(t *testing.T, n *node, want *state) (*state, error) {
+	st, err := s.replay(t, n)
+	if err == nil && st.key() != want.key() {
+		err = fmt.Errorf("%w: the schedule does not lead where it should", ErrNotDeterministic)
+		s.fail(n.choices(), err)
+	}
+	return st, err
+}
+
+// followWhole repeats the prefix in the current bubble and goes on to an end by the first choice each time. The other
+// choices are left on the stack.
+func (s *search) followWhole(n *node) {
 	r := startRun(&s.scenario, nil)
 	defer r.end()
 	err := s.advance(r, n.choices())
 	for err == nil {
-		var going bool
-		if going, err = s.enter(r); err != nil || !going {
+		if _, err = s.enter(&r.state); err != nil {
 			break
 		}
-		var next choice
-		if next, going = s.branch(r, n); !going {
+		if err = s.judge(&r.state); err != nil || r.ended() {
 			break
 		}
-		n = &node{parent: n, last: next}
-		err = s.advance(r, []choice{next})
+		cs := r.options()
+		s.push(n, nil, cs[1:])
+		n = &node{parent: n, last: cs[0]}
+		err = s.advance(r, cs[:1])
 	}
 	if err != nil {
 		s.fail(r.choices, err)
@@ -117,7 +209,7 @@ func (s *search) follow(n *node) {
 // advance lets the actors start if they have not, and takes the choices.
 func (s *search) advance(r *run, cs []choice) error {
 	if len(r.choices) == 0 {
-		if err := s.settle(r); err != nil {
+		if err := s.settle(r, nil); err != nil {
 			return err
 		}
 	}
@@ -125,15 +217,17 @@ func (s *search) advance(r *run, cs []choice) error {
 		if err := r.take(c); err != nil {
 			return fmt.Errorf("%w at step %d: %w", ErrNotDeterministic, len(r.choices)+1, err)
 		}
-		if err := s.settle(r); err != nil {
+		if err := s.settle(r, &c); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// settle is run.settle, and holds what the actors do to what they did when they had been told the same.
-func (s *search) settle(r *run) error {
+// settle is run.settle after a choice, nil for the start. It learns what the actors do, and holds them to what they
+// did when they had been told the same.
+func (s *search) settle(r *run, c *choice) error {
+	before := r.elapsed
 	if err := r.settle(); err != nil {
 		return err
 	}
@@ -141,73 +235,81 @@ func (s *search) settle(r *run) error {
 	defer s.mu.Unlock()
 	s.result.Steps++
 	for i := range r.actors {
-		if r.actors[i].crashed {
+		moved := c == nil || c.actor == i || r.elapsed != before
+		if !moved || r.actors[i].crashed {
 			continue
 		}
-		told, does := r.behaviour(i)
-		before, known := s.does[told]
-		if !known {
+		told, does := r.told(i), r.state.behaviour(i)
+		if did, known := s.does[told]; !known {
 			s.does[told] = does
-		} else if before != does {
-			return fmt.Errorf("%w at step %d: actor %s, told the same, does\n\t%s\nand did before\n\t%s",
-				ErrNotDeterministic, len(r.choices), s.scenario.Actors[i].Name, does, before)
+		} else if !did.equal(does) {
+			return fmt.Errorf("%w at step %d: actor %s, told the same, does\n\t%v\nand did before\n\t%v",
+				ErrNotDeterministic, len(r.choices), s.scenario.Actors[i].Name, does, did)
 		}
 	}
 	return nil
 }
 
-// enter judges the state that r has arrived at; false if there is nothing to follow from there.
-func (s *search) enter(r *run) (bool, error) {
-	ended := r.ended()
-	s.mu.Lock()
-	key := r.key()
-	seen := s.seen[key]
-	if s.seen[key] = true; !seen {
-		s.result.States++
-	}
-	if seen && !s.scenario.Unmerged {
-		s.mu.Unlock()
-		return false, nil
-	}
-	if ended {
-		s.result.Schedules++
-	}
-	states := max(s.result.States, s.result.Schedules)
-	s.mu.Unlock()
-	if states > s.scenario.MaxStates {
-		return false, fmt.Errorf("%w: more than %d states", ErrTooManyStates, s.scenario.MaxStates)
-	}
-	return !ended, s.judge(r, ended)
-}
-
-func (s *search) judge(r *run, ended bool) error {
-	s.checking.Lock()
-	defer s.checking.Unlock()
-	return judge(&s.scenario, r, ended)
-}
-
-// branch picks the choice to go on with and leaves its siblings on the stack, so that the first of them is popped
-// first; false if every choice leads to a known state.
-func (s *search) branch(r *run, at *node) (choice, bool) {
-	var fresh []choice
+// enter counts the state and returns its number, from 1; 0 if it was known before.
+func (s *search) enter(st *state) (nth int, err error) {
+	key := st.key()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, c := range r.options() {
-		if s.scenario.Unmerged {
-			fresh = append(fresh, c)
-		} else if key := r.keyAfter(c); !s.seen[key] {
+	if !s.seen[key] {
+		s.seen[key] = true
+		s.result.States++
+		nth = s.result.States
+	}
+	if st.ended() && (nth > 0 || s.scenario.Unmerged) {
+		s.result.Schedules++
+	}
+	if max(s.result.States, s.result.Schedules) > s.scenario.MaxStates {
+		return 0, fmt.Errorf("%w: more than %d states", ErrTooManyStates, s.scenario.MaxStates)
+	}
+	return nth, nil
+}
+
+// judge asks Invariant and, at the end, Check.
+func (s *search) judge(st *state) error {
+	s.checking.Lock()
+	defer s.checking.Unlock()
+	return st.judge()
+}
+
+func (st *state) judge() error {
+	var errs []error
+	if st.scenario.Invariant != nil {
+		errs = append(errs, st.scenario.Invariant(st.final()))
+	}
+	if st.scenario.Check != nil && st.ended() {
+		errs = append(errs, st.scenario.Check(st.final()))
+	}
+	return errors.Join(errs...)
+}
+
+// branch leaves the choices that lead to unknown states on the stack.
+func (s *search) branch(st *state, at *node) {
+	var cs []choice
+	for _, c := range st.options() {
+		key := st.keyAfter(c)
+		s.mu.Lock()
+		if !s.seen[key] {
 			s.seen[key] = true
-			fresh = append(fresh, c)
+			cs = append(cs, c)
 		}
+		s.mu.Unlock()
 	}
-	if len(fresh) == 0 {
-		return choice{}, false
-	}
-	for _, c := range slices.Backward(fresh[1:]) {
-		s.stack = append(s.stack, &node{parent: at, last: c})
+	s.push(at, st, cs)
+}
+
+// push leaves prefixes on the stack, so that the first of them is popped first.
+func (s *search) push(at *node, from *state, cs []choice) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, c := range slices.Backward(cs) {
+		s.stack = append(s.stack, &node{parent: at, last: c, from: from})
 	}
 	s.more.Broadcast()
-	return fresh[0], true
 }
 
 // fail keeps the first failure and ends the search.
@@ -218,16 +320,4 @@ func (s *search) fail(cs []choice, err error) {
 		s.failure = &Failure{Scenario: s.scenario.Name, Err: err, Schedule: formatSchedule(cs)}
 	}
 	s.more.Broadcast()
-}
-
-// judge asks Invariant and, at the end, Check.
-func judge(sc *Scenario, r *run, ended bool) error {
-	var errs []error
-	if sc.Invariant != nil {
-		errs = append(errs, sc.Invariant(r.final()))
-	}
-	if ended && sc.Check != nil {
-		errs = append(errs, sc.Check(r.final()))
-	}
-	return errors.Join(errs...)
 }

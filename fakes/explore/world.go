@@ -55,7 +55,7 @@ type world struct {
 	objects []object // ascending by key
 	clock   time.Time
 	late    []*request // answered with ErrUnknown, still to be carried out
-	digest  digest     // of all of the above, by sealed
+	digest  digest     // of all of the above, by sealed; zero after a change
 }
 
 func (w world) find(key bucket.Key) (int, bool) {
@@ -65,24 +65,51 @@ func (w world) find(key bucket.Key) (int, bool) {
 
 func (w world) with(o object) world {
 	i, found := w.find(o.key)
+	w.digest = digest{}
 	if found {
 		w.objects = slices.Clone(w.objects)
 		w.objects[i] = o
 		return w
 	}
-	w.objects = slices.Insert(slices.Clip(slices.Clone(w.objects)), i, o)
+	grown := make([]object, 0, len(w.objects)+1)
+	w.objects = append(append(append(grown, w.objects[:i]...), o), w.objects[i:]...)
 	return w
 }
 
 func (w world) without(key bucket.Key) world {
 	if i, found := w.find(key); found {
+		w.digest = digest{}
 		w.objects = slices.Delete(slices.Clone(w.objects), i, i+1)
 	}
 	return w
 }
 
+// on is w with its clock moved.
+func (w world) on(d time.Duration) world {
+	w.digest = digest{}
+	w.clock = w.clock.Add(d)
+	return w
+}
+
+// sending is w with one more request on its way.
+func (w world) sending(r *request) world {
+	w.digest = digest{}
+	w.late = append(slices.Clip(w.late), r)
+	return w
+}
+
+// delivered is w without the i-th of the requests on their way.
+func (w world) delivered(i int) world {
+	w.digest = digest{}
+	w.late = slices.Delete(slices.Clone(w.late), i, i+1)
+	return w
+}
+
 // sealed is w with its digest brought up to date.
 func (w world) sealed() world {
+	if w.digest != (digest{}) {
+		return w
+	}
 	var h hasher
 	h.time(w.clock).num(int64(len(w.objects)))
 	for _, o := range w.objects {
@@ -141,7 +168,7 @@ func (r *request) describe() string {
 		return s
 	case opPut:
 		if r.body != "" {
-			return "put " + key + " " + strconv.Quote(r.body)
+			return "put " + key + " " + abridged(r.body)
 		}
 		return "put " + key
 	case opOpen:
@@ -157,6 +184,16 @@ func (r *request) describe() string {
 	default:
 		return "tick " + r.step.String()
 	}
+}
+
+// abridged is a quoted body, of a long one the beginning and a digest that tells it from others.
+func abridged(body string) string {
+	const most = 200
+	if len(body) <= most {
+		return strconv.Quote(body)
+	}
+	d := new(hasher).str(body).sum()
+	return fmt.Sprintf("%q... (%d bytes, %x)", body[:most/2], len(body), d[:8])
 }
 
 // An answer is what the store says to a request.
@@ -222,10 +259,9 @@ func (s *Scenario) apply(w world, r *request) (world, answer) {
 	case opList:
 		return w, s.list(w, r, told)
 	case opPut:
-		w = w.with(object{key: r.key, body: r.body, time: w.clock}).sealed()
-		return w, answer{time: told(w.clock)}
+		return w.with(object{key: r.key, body: r.body, time: w.clock}), answer{time: told(w.clock)}
 	case opDelete:
-		return w.without(r.key).sealed(), answer{}
+		return w.without(r.key), answer{}
 	case opOpen, opHead:
 		i, found := w.find(r.key)
 		if !found {
@@ -239,8 +275,8 @@ func (s *Scenario) apply(w world, r *request) (world, answer) {
 	case opNow:
 		return w, answer{time: w.clock.Add(s.Actors[r.actor].Skew)}
 	case opTick:
-		w.clock = w.clock.Add(r.step)
-		return w.sealed(), answer{time: w.clock}
+		w = w.on(r.step)
+		return w, answer{time: w.clock}
 	default:
 		return w, answer{}
 	}
@@ -285,8 +321,7 @@ func (s *Scenario) strike(w world, r *request, f Fault) (world, answer) {
 		w, _ = s.apply(w, r)
 		return w, lost(r)
 	case AppliedLate:
-		w.late = append(slices.Clip(w.late), r)
-		return w.sealed(), lost(r)
+		return w.sending(r), lost(r)
 	case CrashAfter:
 		w, _ = s.apply(w, r)
 		return w, answer{}

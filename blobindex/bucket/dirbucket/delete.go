@@ -49,7 +49,7 @@ func (b *Bucket) delete(ctx context.Context, keys []bucket.Key) []error {
 		b.deleteIn(ctx, keys, byDir[parent], errs)
 	}
 	if err := b.present(); err != nil {
-		return fillNil(errs, unknown("deleted, but", fmt.Errorf("%v", err)))
+		return fillNil(errs, unknown("deleted, but", err))
 	}
 	return errs
 }
@@ -78,13 +78,22 @@ func (b *Bucket) deleteIn(ctx context.Context, keys []bucket.Key, indexes []int,
 		return
 	}
 	defer p.close()
+	gone := false
 	for _, i := range indexes {
 		if errs[i] = ctx.Err(); errs[i] == nil {
 			_, p.name = splitKey(keys[i])
 			errs[i] = p.remove()
+			gone = gone || errs[i] == nil
 		}
 	}
-	if err := b.commit(context.WithoutCancel(ctx), p); err != nil {
+	if !gone {
+		return
+	}
+	c, err := b.join(p)
+	if err == nil {
+		err = c.wait(ctx)
+	}
+	if err != nil {
 		for _, i := range indexes {
 			if errs[i] == nil {
 				errs[i] = err

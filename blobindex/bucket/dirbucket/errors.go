@@ -12,9 +12,10 @@ import (
 // translate gives an error of the operating system the contract's meaning. What has none there is returned as it is: a
 // full disk, no descriptors, a failing device.
 func translate(err error) error {
-	sentinel := error(nil)
+	var sentinel error
+	var body *bodyError
 	switch {
-	case err == nil || isTranslated(err):
+	case err == nil || isTranslated(err) || errors.As(err, &body):
 		return err
 	case isDenied(err):
 		sentinel = bucket.ErrDenied

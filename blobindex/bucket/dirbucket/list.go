@@ -110,10 +110,16 @@ func (l *lister) directory(d dir, base, prefix, after string) error {
 		}
 		return name > after
 	})
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil // removed since it was opened, so what was in it was removed before
+	}
 	if err != nil {
 		return fmt.Errorf("reading directory %q: %w", base, err)
 	}
 	for _, name := range names {
+		if err := l.ctx.Err(); err != nil {
+			return err
+		}
 		if strings.HasSuffix(name, "/") {
 			rest, _ := below(after, name)
 			err = l.subdirectory(d, base, name, rest)
@@ -127,7 +133,7 @@ func (l *lister) directory(d dir, base, prefix, after string) error {
 	return nil
 }
 
-// subdirectory goes on in a directory; if it is none any more, nothing that was there all the time is lost.
+// subdirectory goes on in a directory; if that has gone, nothing that was there all the time is lost.
 func (l *lister) subdirectory(d dir, base, name, after string) error {
 	sub, err := d.subdir(strings.TrimSuffix(name, "/"))
 	if isAbsent(err) {

@@ -49,8 +49,9 @@ func (b *Bucket) walk(dirs []string, name string, mkdir bool) (_ *place, err err
 	}
 	for i, name := range dirs {
 		d, err := p.parent().subdir(name)
-		made := false
+		made, mark := false, 0
 		if mkdir && errors.Is(err, fs.ErrNotExist) {
+			mark = b.syncs.mark()
 			d, made, err = makeSubdir(p.parent(), name)
 		}
 		if err != nil {
@@ -60,7 +61,7 @@ func (b *Bucket) walk(dirs []string, name string, mkdir bool) (_ *place, err err
 			return nil, err
 		}
 		if made {
-			b.syncs.setDurable(p.dirs[i+1].id, false)
+			b.syncs.forget(p.dirs[i+1].id, mark)
 		}
 	}
 	return p, nil
@@ -83,34 +84,37 @@ func makeSubdir(parent dir, name string) (d dir, made bool, err error) {
 	return d, made, err
 }
 
-// commit makes a change in the place's last directory durable, with the entries of the directories on the way to it:
-// they may be new, or made by another process that has not synced them yet. All syncs run at once. Its errors are
+// A commit is the syncs that make one change durable.
+type commit []*round
+
+// join begins to make a change in the place's last directory durable, with the entries of the directories on the way to
+// it: they may be new, or made by another process that has not synced them yet. Its errors, and those of wait, are
 // unknown outcomes: the change is made, and may well survive.
-func (b *Bucket) commit(ctx context.Context, p *place) error {
-	var rounds []*round
-	var made []dirKey
+func (b *Bucket) join(p *place) (commit, error) {
+	var c commit
 	for i, d := range p.dirs {
-		last := i == len(p.dirs)-1
-		if !last {
-			below := p.dirs[i+1].id
-			if b.syncs.isDurable(below) {
-				continue
-			}
-			made = append(made, below)
+		var r *round
+		var err error
+		if i < len(p.dirs)-1 {
+			r, err = b.syncs.joinEntry(d, p.dirs[i+1].id)
+		} else {
+			r, err = b.syncs.join(d)
 		}
-		r, err := b.syncs.join(d.dir, d.id, d.path)
 		if err != nil {
-			return unknown("syncing directory "+d.path, err)
+			return nil, unknown("syncing directory "+d.path, err)
 		}
-		rounds = append(rounds, r)
+		if r != nil {
+			c = append(c, r)
+		}
 	}
-	for _, r := range rounds {
+	return c, nil
+}
+
+func (c commit) wait(ctx context.Context) error {
+	for _, r := range c {
 		if err := r.wait(ctx); err != nil {
 			return unknown("syncing directory "+r.path, err)
 		}
-	}
-	for _, id := range made {
-		b.syncs.setDurable(id, true)
 	}
 	return nil
 }

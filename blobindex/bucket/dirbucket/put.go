@@ -51,7 +51,7 @@ func (b *Bucket) put(ctx context.Context, key bucket.Key, body io.Reader) (time.
 		return time.Time{}, err
 	}
 	if err := b.present(); err != nil {
-		return time.Time{}, unknown("written, but", fmt.Errorf("%v", err)) // what ErrNotExist says was not so
+		return time.Time{}, unknown("written, but", err)
 	}
 	return t, nil
 }
@@ -96,61 +96,62 @@ type bodyError struct{ err error }
 func (e *bodyError) Error() string { return "reading its body: " + e.err.Error() }
 func (e *bodyError) Unwrap() error { return e.err }
 
-// putEmpty makes an empty file, or refreshes the one that is there. A crash before the commit leaves the old object,
-// none, or the new one.
+// putEmpty makes an empty file, or refreshes the one that is there. A crash before its syncs leaves the old object, none,
+// or the new one.
 func (b *Bucket) putEmpty(ctx context.Context, key bucket.Key) (time.Time, error) {
 	dirs, name := splitKey(key)
 	for {
-		if err := ctx.Err(); err != nil {
-			return time.Time{}, err
-		}
-		p, err := b.make(dirs, name)
-		if err != nil {
-			return time.Time{}, err
-		}
-		t, err := b.createOrRefresh(ctx, p)
-		p.close()
+		t, c, err := b.createOrRefresh(dirs, name)
 		switch {
-		case errors.Is(err, errNotEmpty):
+		case err == nil:
+			return t, c.wait(ctx)
+		case errors.Is(err, errReplace):
 			return b.putBody(ctx, key, bytes.NewReader(nil))
-		case errors.Is(err, fs.ErrNotExist):
-			// Deleted between our two looks; or its directory was removed by hand, or with the whole bucket.
-			if err := b.present(); err != nil {
-				return time.Time{}, err
-			}
-		default:
-			return t, err
+		case !errors.Is(err, fs.ErrNotExist):
+			return time.Time{}, err
+		}
+		// Deleted between our two looks, or its directory removed by hand, or the whole bucket: only that is final.
+		if err := errors.Join(b.present(), ctx.Err()); err != nil {
+			return time.Time{}, err
 		}
 	}
 }
 
-var errNotEmpty = errors.New("dirbucket: object not empty")
+var errReplace = errors.New("dirbucket: object to be replaced")
 
-// createOrRefresh returns errNotEmpty if there is a body that is to go, and fs.ErrNotExist if it should be tried again.
-func (b *Bucket) createOrRefresh(ctx context.Context, p *place) (time.Time, error) {
+// createOrRefresh returns errReplace if the object there must be replaced by rename, and fs.ErrNotExist if it should be
+// tried again.
+func (b *Bucket) createOrRefresh(dirs []string, name string) (time.Time, commit, error) {
+	defer b.syncs.changing()()
+	p, err := b.make(dirs, name)
+	if err != nil {
+		return time.Time{}, nil, err
+	}
+	defer p.close()
 	f, err := p.parent().create(p.name)
 	created := err == nil
 	if errors.Is(err, fs.ErrExist) {
 		f, err = openEmpty(p)
 	}
 	if err != nil {
-		return time.Time{}, err
+		return time.Time{}, nil, err
 	}
 	defer f.Close()
 	if !created {
 		if err := refresh(f); err != nil {
-			return time.Time{}, err
+			return time.Time{}, nil, err
 		}
 		if err := f.Sync(); err != nil {
-			return time.Time{}, unknown("syncing the file", err)
+			return time.Time{}, nil, unknown("syncing the file", err)
 		}
 	}
 	// A new empty file needs no sync of its own: the file system makes an inode and its first entry in one transaction.
 	m, err := fileMeta(f)
 	if err != nil {
-		return time.Time{}, unknown("reading its store time", err)
+		return time.Time{}, nil, unknown("reading its store time", err)
 	}
-	return m.time, b.commit(ctx, p)
+	c, err := b.join(p)
+	return m.time, c, err
 }
 
 func openEmpty(p *place) (*os.File, error) {
@@ -161,8 +162,8 @@ func openEmpty(p *place) (*os.File, error) {
 	if !m.regular {
 		return nil, notRegular()
 	}
-	if m.size > 0 {
-		return nil, errNotEmpty
+	if m.size > 0 || !refreshInPlace {
+		return nil, errReplace
 	}
 	return p.parent().open(p.name, true)
 }
@@ -191,18 +192,28 @@ func (b *Bucket) putBody(ctx context.Context, key bucket.Key, body io.Reader) (t
 	if err != nil {
 		return time.Time{}, err
 	}
-	if err := ctx.Err(); err != nil {
+	// The body may have taken long; what was held open all the time may not be the bucket any more.
+	if err := errors.Join(ctx.Err(), b.present()); err != nil {
 		return time.Time{}, err
 	}
-	p, err := b.make(dirs, name)
+	c, err := b.moveIn(tmp, dirs, name)
 	if err != nil {
 		return time.Time{}, err
 	}
+	return m.time, c.wait(ctx)
+}
+
+func (b *Bucket) moveIn(tmp *temp, dirs []string, name string) (commit, error) {
+	defer b.syncs.changing()()
+	p, err := b.make(dirs, name)
+	if err != nil {
+		return nil, err
+	}
 	defer p.close()
 	if err := tmp.moveTo(p); err != nil {
-		return time.Time{}, err
+		return nil, err
 	}
-	return m.time, b.commit(ctx, p)
+	return b.join(p)
 }
 
 // checkTarget refuses a key that cannot be stored before anything is written.

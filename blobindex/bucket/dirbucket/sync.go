@@ -4,6 +4,7 @@ import (
 	"context"
 	"runtime"
 	"sync"
+	"time"
 )
 
 // A syncer shares directory syncs between the calls that need them (group commit): per directory one sync runs, and
@@ -15,12 +16,23 @@ type syncer struct {
 
 	mu      sync.Mutex // guards all below
 	groups  map[dirKey]*group
-	durable map[dirKey]bool // directories whose own entry was seen synced by this process
+	entries map[dirKey]entry // by directory: what makes, or made, its own entry durable
+	joined  int              // how many entries were ever joined for
+	started int              // changes that are being made: their calls will join soon
+	ended   int              // changes made since the start
+	change  sync.Cond        // of mu: ended has grown
+	took    time.Duration    // by the last sync
 }
 
 // A group is one directory's syncs while there are any. Its goroutine (run) ends with the last one.
 type group struct {
 	waiting *round
+}
+
+// An entry is that of a directory in the one above it.
+type entry struct {
+	round *round
+	seq   int // of syncer.joined
 }
 
 // A round is one sync, shared by its members.
@@ -36,14 +48,73 @@ func newSyncer(onSync func(string), u *uses) *syncer {
 	if onSync == nil {
 		onSync = func(string) {}
 	}
-	return &syncer{onSync: onSync, uses: u, groups: map[dirKey]*group{}, durable: map[dirKey]bool{}}
+	s := &syncer{onSync: onSync, uses: u, groups: map[dirKey]*group{}, entries: map[dirKey]entry{}}
+	s.change.L = &s.mu
+	return s
+}
+
+// changing announces a change to some directory, until the returned function is called, after the call has joined.
+func (s *syncer) changing() (end func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.started++
+	return func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.started--
+		s.ended++
+		s.change.Broadcast()
+	}
 }
 
 // join makes the caller a member of the next sync of d, after it has changed d.
-func (s *syncer) join(d dir, key dirKey, path string) (*round, error) {
+func (s *syncer) join(d placeDir) (*round, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	g := s.groups[key]
+	return s.joinLocked(d)
+}
+
+// joinEntry is join for who needs the entry of one directory in d: all who do share one sync for it, for it is there
+// already. It returns nil if that sync is over.
+func (s *syncer) joinEntry(d placeDir, below dirKey) (*round, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if r := s.entries[below].round; r != nil {
+		select {
+		case <-r.done:
+			if r.err == nil {
+				return nil, nil
+			}
+		default:
+			return r, nil
+		}
+	}
+	r, err := s.joinLocked(d)
+	if err == nil {
+		s.joined++
+		s.entries[below] = entry{r, s.joined}
+	}
+	return r, err
+}
+
+// mark and forget go around the making of a directory: an older one, removed by hand, may have had its identity. What
+// was joined for since the mark is for the new one.
+func (s *syncer) mark() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.joined
+}
+
+func (s *syncer) forget(made dirKey, mark int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if e, ok := s.entries[made]; ok && e.seq <= mark {
+		delete(s.entries, made)
+	}
+}
+
+func (s *syncer) joinLocked(d placeDir) (*round, error) {
+	g := s.groups[d.id]
 	if g != nil && g.waiting != nil {
 		g.waiting.members++
 		return g.waiting, nil
@@ -52,15 +123,15 @@ func (s *syncer) join(d dir, key dirKey, path string) (*round, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &round{d: own, path: path, members: 1, done: make(chan struct{})}
+	r := &round{d: own, path: d.path, members: 1, done: make(chan struct{})}
 	if g != nil {
 		g.waiting = r
 		return r, nil
 	}
 	g = &group{waiting: r}
-	s.groups[key] = g
+	s.groups[d.id] = g
 	s.uses.keep() // the caller's own use goes on, so the bucket is open
-	go s.run(key, g)
+	go s.run(d.id, g)
 	return r, nil
 }
 
@@ -78,30 +149,56 @@ func (s *syncer) run(key dirKey, g *group) {
 			return
 		}
 		s.mu.Unlock()
+		start := time.Now()
 		r.err = r.d.sync()
+		s.setTook(time.Since(start))
 		r.d.close()
 		s.onSync(r.path)
 		close(r.done)
 	}
 }
 
-// gather lets goroutines that are ready to run join first, as long as that brings more of them: a burst of calls then
-// shares one sync. It costs a lone call nothing, for then nobody else runs.
+const (
+	// gatherMost is how many changes a sync waits for, so that steady load does not put it off for ever.
+	gatherMost = 128
+	// A sync that has several changes pauses for more, by a quarter of what the last one took, within these bounds:
+	// enough for an idle processor to take goroutines over from a busy one.
+	minPause = 50 * time.Microsecond
+	maxPause = time.Millisecond
+)
+
+// gather waits for changes that are being made, and lets goroutines that are ready to run begin theirs, as long as that
+// brings more: a burst of calls then shares one sync. Without it a sync that runs (on ext4 the journal's commit) makes
+// changes wait, so that they trickle into one round after another. A lone call waits for nobody.
 func (s *syncer) gather(g *group) {
-	const most = 16 // under steady load somebody always joins
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	limit := s.ended + gatherMost
 	for before := -1; ; {
-		s.mu.Lock()
-		now := 0
-		if g.waiting != nil {
-			now = g.waiting.members
+		for s.started > 0 && s.ended < limit {
+			s.change.Wait()
 		}
-		s.mu.Unlock()
-		if now == before || now >= most*runtime.GOMAXPROCS(0) {
+		now := s.ended
+		if g.waiting == nil || now == before || now >= limit {
 			return
 		}
 		before = now
-		runtime.Gosched()
+		pause := max(minPause, min(s.took/4, maxPause))
+		lone := g.waiting.members == 1
+		s.mu.Unlock()
+		if lone {
+			runtime.Gosched()
+		} else {
+			time.Sleep(pause)
+		}
+		s.mu.Lock()
 	}
+}
+
+func (s *syncer) setTook(d time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.took = d
 }
 
 // wait returns the round's error once it is over. The context ends the wait, not the sync.
@@ -111,23 +208,5 @@ func (r *round) wait(ctx context.Context) error {
 		return r.err
 	case <-ctx.Done():
 		return ctx.Err()
-	}
-}
-
-func (s *syncer) isDurable(key dirKey) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.durable[key]
-}
-
-// setDurable records whether the directory's entry in its parent was synced. The record is by identity: one that was
-// removed by hand can give its identity to a new one, which whoever makes it therefore records as not durable first.
-func (s *syncer) setDurable(key dirKey, durable bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if durable {
-		s.durable[key] = true
-	} else {
-		delete(s.durable, key)
 	}
 }

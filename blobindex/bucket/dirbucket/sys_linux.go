@@ -141,6 +141,9 @@ func (d dir) key() (dirKey, error) { return d.identity() }
 // read calls fn with each entry, in no order.
 func (d dir) read(fn func(fs.DirEntry)) error { return readEntries(d.f, fn) }
 
+// refreshInPlace: an empty object put again keeps its file.
+const refreshInPlace = true
+
 // refresh sets the mtime of a file open for writing to the file system's clock.
 func refresh(f *os.File) error {
 	ts := justNow()

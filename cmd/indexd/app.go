@@ -1,0 +1,110 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+// An app is one call of the command: its streams and its environment. Nothing here looks at the process's own, so that
+// a test can call it as a shell does.
+type app struct {
+	stdin  io.Reader
+	stdout io.Writer
+	stderr io.Writer
+	env    []string // "NAME=value"
+}
+
+// run is the whole command: it returns the exit status, after one line on stderr if that is not zero. It ends soon
+// after ctx does.
+func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer, env []string) int {
+	a := &app{stdin: stdin, stdout: stdout, stderr: stderr, env: env}
+	root := a.root()
+	root.SetArgs(append([]string{}, args...)) // never nil, for which cobra takes the process's own
+	root.SetIn(stdin)
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+	err := root.ExecuteContext(ctx)
+	if err != nil && !errors.Is(err, errSilent) {
+		fmt.Fprintln(stderr, "indexd: "+message(err))
+	}
+	return exitStatus(err)
+}
+
+const rootHelp = `indexd keeps a "running now" list that never loses an entry, on nothing but a directory or a bucket: one empty
+object for each item, so that no producer can overwrite another's.
+
+Settings come from flags, then the environment (INDEXD_BUCKET, INDEXD_CONFIG, INDEXD_INDEX, INDEXD_NAMESPACE,
+INDEXD_LISTEN, INDEXD_CARDS, INDEXD_RESOLVES), then the file named by --config, then the defaults.
+
+Exit status: 0 done; 1 failed; 2 usage; 3 the bucket breaks a guarantee that this needs; 4 outcome unknown, look
+before you repeat; 75 busy, try later.`
+
+func (a *app) root() *cobra.Command {
+	root := &cobra.Command{
+		Use:           "indexd",
+		Short:         `A "running now" list that never loses an entry`,
+		Long:          rootHelp,
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		Args:          cobra.ArbitraryArgs, // so that an unknown command comes here, and fails as other wrong usage does
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return usagef("unknown command %q; \"indexd help\" lists the commands", args[0])
+			}
+			cmd.SetOut(a.stderr)
+			if err := cmd.Help(); err != nil {
+				return err
+			}
+			return usagef("no command given; begin with \"indexd demo\"")
+		},
+	}
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return usagef("%v; \"%s --help\" lists the flags", err, cmd.CommandPath())
+	})
+	root.AddCommand(a.serveCommand(), a.demoCommand(), a.registerCommand(), a.heartbeatCommand(), a.finishCommand(),
+		a.lsCommand(), a.cardsCommand(), a.recentCommand(), a.explainCommand(), a.pruneCommand(), a.versionCommand())
+	return root
+}
+
+// takes returns a check that a command was given between least and most arguments; want says what it takes.
+func takes(least, most int, want string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) < least || len(args) > most {
+			return usagef("%s takes %s, and was given %d arguments", cmd.CommandPath(), want, len(args))
+		}
+		return nil
+	}
+}
+
+// log returns the logger for stderr.
+func (a *app) log(level slog.Level) *slog.Logger {
+	return slog.New(slog.NewTextHandler(a.stderr, &slog.HandlerOptions{Level: level}))
+}
+
+// note tells the user something that is no failure.
+func (a *app) note(format string, args ...any) {
+	fmt.Fprintln(a.stderr, "indexd: note: "+oneLine(fmt.Sprintf(format, args...)))
+}
+
+// print writes an answer. An answer that does not arrive is a failure of the command.
+func (a *app) print(text string) error {
+	if _, err := io.WriteString(a.stdout, text); err != nil {
+		return fmt.Errorf("writing the answer: %w", err)
+	}
+	return nil
+}
+
+// oneLine joins the lines of a text, so that a message is one line whatever the errors in it are made of.
+func oneLine(s string) string {
+	lines := strings.FieldsFunc(s, func(r rune) bool { return r == '\n' || r == '\r' })
+	for i, l := range lines {
+		lines[i] = strings.TrimSpace(l)
+	}
+	return strings.Join(lines, "; ")
+}

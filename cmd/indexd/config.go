@@ -1,0 +1,201 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/go-viper/mapstructure/v2"
+	"github.com/knadh/koanf/parsers/yaml"
+	"github.com/knadh/koanf/providers/env/v2"
+	"github.com/knadh/koanf/providers/file"
+	"github.com/knadh/koanf/v2"
+	"github.com/spf13/cobra"
+
+	"github.com/blobindex/indexd/blobindex"
+)
+
+// Defaults of what neither flag, environment nor file sets.
+const (
+	defaultBucket    = "./indexd-data"
+	defaultListen    = "127.0.0.1:8080"
+	defaultNamespace = "default"
+)
+
+// fileSettings are what the configuration file may hold; any other key in it is an error.
+//
+//	bucket: file:///var/lib/indexd
+//	listen: 127.0.0.1:8080
+//	cards: 8          # cards in a view, 1 to 200
+//	resolves: 64      # requests for resolving a view
+//	indexes: [ … ]    # see indexSettings; default: one index, running
+//
+// Which index and namespace a command works on is no matter of the file: a namespace in a file that many share would
+// silently narrow what prune works on.
+type fileSettings struct {
+	Bucket   string          `koanf:"bucket"`
+	Listen   string          `koanf:"listen"`
+	Cards    int             `koanf:"cards"`
+	Resolves int             `koanf:"resolves"`
+	Indexes  []indexSettings `koanf:"indexes"`
+}
+
+// settings are what a command works with: each from its flag, else the environment, else the file, else its default.
+type settings struct {
+	fileSettings `koanf:",squash"`
+	Index        string `koanf:"index"`
+	Namespace    string `koanf:"namespace"` // empty: nobody named one
+}
+
+// settingNames are the settings that environment variables (INDEXD_ and the name in capitals) and, where a command has
+// them, flags of that name may set. A variable INDEXD_* of another name is nobody's error: container platforms inject
+// such for a service that is called indexd.
+var settingNames = []string{"bucket", "index", "namespace", "listen", "cards", "resolves"}
+
+const envPrefix = "INDEXD_"
+
+// settings reads the settings for cmd. Every error is a usage error.
+func (a *app) settings(cmd *cobra.Command) (*settings, error) {
+	k := koanf.New(".")
+	for _, load := range []func(*koanf.Koanf, *cobra.Command) error{a.loadFile, a.loadEnv, a.loadFlags} {
+		if err := load(k, cmd); err != nil {
+			return nil, &statusError{exitUsage, err}
+		}
+	}
+	s := &settings{
+		Index: blobindex.DefaultName,
+		fileSettings: fileSettings{
+			Bucket: defaultBucket, Listen: defaultListen,
+			Cards: blobindex.DefaultCards, Resolves: blobindex.DefaultBudget,
+		},
+	}
+	if _, err := decode(k, s); err != nil {
+		return nil, &statusError{exitUsage, err}
+	}
+	if s.Cards < 1 || s.Cards > blobindex.MaxCards {
+		return nil, usagef("cards is %d; give 1 to %d", s.Cards, blobindex.MaxCards)
+	}
+	if s.Resolves < 1 {
+		return nil, usagef("resolves is %d; give 1 or more", s.Resolves)
+	}
+	return s, nil
+}
+
+// loadFile reads the file that --config or INDEXD_CONFIG names, if any.
+func (a *app) loadFile(k *koanf.Koanf, cmd *cobra.Command) error {
+	path, named, err := a.configPath(cmd)
+	if err != nil || !named {
+		return err
+	}
+	own := koanf.New(".")
+	if err := own.Load(file.Provider(path), yaml.Parser()); err != nil {
+		return fmt.Errorf("reading the configuration %s: %w", path, err)
+	}
+	var known fileSettings
+	unused, err := decode(own, &known)
+	if err != nil {
+		return fmt.Errorf("reading the configuration %s: %w", path, err)
+	}
+	if len(unused) > 0 {
+		return fmt.Errorf("the configuration %s has keys that nothing reads: %s; correct or remove them", path,
+			strings.Join(unused, ", "))
+	}
+	for _, name := range []string{"bucket", "listen"} {
+		if own.Exists(name) && strings.TrimSpace(own.String(name)) == "" {
+			return fmt.Errorf("the configuration %s sets %s to nothing; give a value, or remove it", path, name)
+		}
+	}
+	if own.Exists("indexes") && len(known.Indexes) == 0 {
+		return fmt.Errorf("the configuration %s lists no index; name one, or remove \"indexes\"", path)
+	}
+	return k.Merge(own)
+}
+
+func (a *app) configPath(cmd *cobra.Command) (path string, named bool, err error) {
+	if f := cmd.Flags().Lookup("config"); f != nil && f.Changed {
+		path, named = f.Value.String(), true
+		if path == "" {
+			err = errors.New("--config is set to nothing; give a file, or leave it out")
+		}
+		return path, named, err
+	}
+	for _, v := range a.env {
+		if p, ok := strings.CutPrefix(v, envPrefix+"CONFIG="); ok {
+			path, named = p, true
+		}
+	}
+	if named && path == "" {
+		err = fmt.Errorf("%sCONFIG is set to nothing; give a file, or unset it", envPrefix)
+	}
+	return path, named, err
+}
+
+func (a *app) loadEnv(k *koanf.Koanf, _ *cobra.Command) error {
+	var errs []error
+	opt := env.Opt{
+		Prefix:      envPrefix,
+		EnvironFunc: func() []string { return a.env },
+		TransformFunc: func(variable, value string) (string, any) {
+			name := strings.ToLower(strings.TrimPrefix(variable, envPrefix))
+			if !slices.Contains(settingNames, name) || variable != envPrefix+strings.ToUpper(name) {
+				return "", nil
+			}
+			if strings.TrimSpace(value) == "" {
+				errs = append(errs, fmt.Errorf("%s is set to nothing; give a value, or unset it", variable))
+				return "", nil
+			}
+			typed, err := typedSetting(name, value)
+			if err != nil {
+				errs = append(errs, fmt.Errorf("%s: %w", variable, err))
+			}
+			return name, typed
+		},
+	}
+	if err := k.Load(env.Provider(".", opt), nil); err != nil {
+		return fmt.Errorf("reading the environment: %w", err)
+	}
+	return errors.Join(errs...)
+}
+
+func (a *app) loadFlags(k *koanf.Koanf, cmd *cobra.Command) error {
+	for _, name := range settingNames {
+		f := cmd.Flags().Lookup(name)
+		if f == nil || !f.Changed {
+			continue
+		}
+		value := f.Value.String()
+		if strings.TrimSpace(value) == "" {
+			return fmt.Errorf("--%s is set to nothing; give a value, or leave it out", name)
+		}
+		if err := k.Set(name, value); err != nil {
+			return fmt.Errorf("reading --%s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+func typedSetting(name, value string) (any, error) {
+	if name != "cards" && name != "resolves" {
+		return value, nil
+	}
+	n, err := strconv.Atoi(value)
+	if err != nil {
+		return nil, fmt.Errorf("%.40q is no whole number", value)
+	}
+	return n, nil
+}
+
+// decode fills into from k, without guessing at types, and returns the keys that into has no field for, sorted.
+func decode(k *koanf.Koanf, into any) (unused []string, err error) {
+	var meta mapstructure.Metadata
+	err = k.UnmarshalWithConf("", into, koanf.UnmarshalConf{DecoderConfig: &mapstructure.DecoderConfig{
+		TagName:   "koanf",
+		Metadata:  &meta,
+		MatchName: func(key, field string) bool { return key == field },
+		Result:    into,
+	}})
+	slices.Sort(meta.Unused)
+	return meta.Unused, err
+}

@@ -1,0 +1,166 @@
+package main
+
+import (
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/blobindex/indexd/blobindex"
+	"github.com/blobindex/indexd/blobindex/bucket"
+	"github.com/blobindex/indexd/blobindex/itemid"
+	"github.com/blobindex/indexd/blobindex/resolve"
+	"github.com/blobindex/indexd/prune"
+)
+
+// indexSettings are one index in the configuration file.
+//
+//   - name: running
+//     prefix: _active_runs     # required but for the index running, whose default this is
+//     flat: false
+//     grammar: epoch           # epoch, ulid, uuidv7, ksuid, subkey_ulid, subkey_uuidv7, subkey_ksuid
+//     ttl: 2h
+//     late_after: 3m
+//     skew: 60s
+//     resolver:
+//     kind: marker           # none, marker or state
+//     template: results/{namespace}/{id}/status.json      # state only
+//     requires: [results/{namespace}/{id}/report.html]    # state only
+//
+// Durations are texts with a unit: a bare number would have to be guessed at.
+type indexSettings struct {
+	Name      string           `koanf:"name"`
+	Prefix    *string          `koanf:"prefix"`
+	Flat      bool             `koanf:"flat"`
+	Grammar   *string          `koanf:"grammar"`
+	TTL       *string          `koanf:"ttl"`
+	LateAfter *string          `koanf:"late_after"`
+	Skew      *string          `koanf:"skew"`
+	Resolver  resolverSettings `koanf:"resolver"`
+}
+
+type resolverSettings struct {
+	Kind     *string  `koanf:"kind"`
+	Template string   `koanf:"template"`
+	Requires []string `koanf:"requires"`
+}
+
+// wiring is what the indexes of one process share.
+type wiring struct {
+	objects bucket.Objects
+	sweeper *blobindex.Sweeper // nil: reading deletes nothing
+	log     *slog.Logger
+}
+
+// indexes returns the configured indexes, or the default one. It makes no request. Every error is a usage error.
+func (s *settings) indexes(w wiring) ([]*blobindex.Index, error) {
+	configured := s.Indexes
+	if len(configured) == 0 {
+		configured = []indexSettings{{Name: blobindex.DefaultName}}
+	}
+	var all []*blobindex.Index
+	var names, prefixes []string
+	for _, c := range configured {
+		x, err := c.index(s, w)
+		if err != nil {
+			return nil, usagef("index %.80q in the configuration: %w", c.Name, err)
+		}
+		if slices.Contains(names, x.Name()) {
+			return nil, usagef("the configuration has two indexes called %q; give each a name of its own", x.Name())
+		}
+		all, names, prefixes = append(all, x), append(names, x.Name()), append(prefixes, x.Prefix())
+	}
+	if err := blobindex.CheckDisjoint(prefixes...); err != nil {
+		return nil, &statusError{exitUsage, err}
+	}
+	return all, nil
+}
+
+func (c *indexSettings) index(s *settings, w wiring) (*blobindex.Index, error) {
+	cfg := blobindex.Config{Name: c.Name, Flat: c.Flat}
+	if err := blobindex.CheckName(c.Name); err != nil {
+		return nil, err
+	}
+	switch {
+	case c.Prefix != nil:
+		// An empty prefix means the default to New; here somebody wrote it.
+		clean, err := blobindex.CleanPrefix(*c.Prefix)
+		if err != nil {
+			return nil, err
+		}
+		cfg.Prefix = clean
+	case c.Name != blobindex.DefaultName:
+		return nil, fmt.Errorf("it has no prefix; say where in the bucket its items are, such as \"prefix: %s\"", c.Name)
+	}
+	var err error
+	if cfg.Rules, err = c.rules(); err != nil {
+		return nil, err
+	}
+	resolver, err := c.Resolver.resolver(w.objects)
+	if err != nil {
+		return nil, err
+	}
+	return blobindex.New(w.objects, cfg, &blobindex.Options{
+		Resolver: resolver, Budget: s.Resolves, Sweeper: w.sweeper, Log: w.log,
+	})
+}
+
+func (c *indexSettings) rules() (r prune.Rules, err error) {
+	if c.Grammar != nil {
+		if r.Grammar, err = itemid.ParseGrammar(*c.Grammar); err != nil {
+			return r, err
+		}
+	}
+	for _, d := range []struct {
+		name string
+		text *string
+		into *time.Duration
+	}{{"ttl", c.TTL, &r.TTL}, {"late_after", c.LateAfter, &r.LateAfter}, {"skew", c.Skew, &r.Skew}} {
+		if d.text == nil {
+			continue
+		}
+		*d.into, err = time.ParseDuration(*d.text)
+		// Nothing and less is refused here: zero would mean the default further down.
+		if err != nil || *d.into < time.Millisecond {
+			return r, fmt.Errorf("%s is %.40q; give a duration of 1ms or more with its unit, such as 90s or 2h", d.name,
+				*d.text)
+		}
+	}
+	return r.WithDefaults()
+}
+
+func (r *resolverSettings) resolver(objects bucket.Objects) (blobindex.Resolver, error) {
+	kind := "marker"
+	if r.Kind != nil {
+		kind = *r.Kind
+	}
+	if kind != "state" && (r.Template != "" || len(r.Requires) > 0) {
+		return nil, fmt.Errorf("its resolver is of the kind %.40q, which reads neither template nor requires; remove them, "+
+			"or set \"kind: state\"", kind)
+	}
+	switch kind {
+	case "none":
+		return nil, nil
+	case "marker":
+		return resolve.NewMarker(objects), nil
+	case "state":
+		if r.Template == "" {
+			return nil, fmt.Errorf("its resolver has no template; give one such as results/{namespace}/{id}/status.json")
+		}
+		return resolve.NewState(objects, resolve.StateOptions{Template: r.Template, Requires: r.Requires})
+	}
+	return nil, fmt.Errorf("its resolver is of the kind %.40q; choose none, marker or state", kind)
+}
+
+// find returns the index of that name.
+func find(all []*blobindex.Index, name string) (*blobindex.Index, error) {
+	var known []string
+	for _, x := range all {
+		if x.Name() == name {
+			return x, nil
+		}
+		known = append(known, x.Name())
+	}
+	return nil, usagef("there is no index %.80q; known are: %s", name, strings.Join(known, ", "))
+}

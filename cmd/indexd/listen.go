@@ -1,0 +1,63 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/blobindex/indexd/web"
+)
+
+// shutdownTime is how long requests that are under way have when the server is told to stop.
+const shutdownTime = 8 * time.Second
+
+// checkListen refuses addresses that cannot, or must not, be listened on. Its errors are usage errors.
+func checkListen(addr string) error {
+	if err := web.CheckLoopback(addr); err != nil {
+		return usagef("--listen: %w", err)
+	}
+	_, port, err := net.SplitHostPort(addr)
+	if err != nil {
+		return usagef("--listen: %w", err)
+	}
+	if _, err := strconv.ParseUint(port, 10, 16); err != nil {
+		return usagef("--listen: the port %.20q is no number from 0 to 65535", port)
+	}
+	return nil
+}
+
+func listen(ctx context.Context, addr string) (net.Listener, error) {
+	l, err := new(net.ListenConfig).Listen(ctx, "tcp", addr)
+	if err != nil {
+		return nil, fmt.Errorf("listening on %s: %w; stop what uses it, or choose another --listen", addr, err)
+	}
+	return l, nil
+}
+
+// serveHTTP serves until ctx ends, then lets the requests under way end, and cuts them off after shutdownTime.
+func serveHTTP(ctx context.Context, l net.Listener, h http.Handler, log *slog.Logger) error {
+	base, cut := context.WithCancel(context.WithoutCancel(ctx))
+	defer cut()
+	server := web.NewHTTPServer(base, h, log)
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(l) }()
+	select {
+	case err := <-served:
+		return fmt.Errorf("serving on %s: %w", l.Addr(), err)
+	case <-ctx.Done():
+	}
+	patience, stop := context.WithTimeout(base, shutdownTime)
+	defer stop()
+	err := server.Shutdown(patience)
+	<-served // it ends as soon as Shutdown has begun
+	if err == nil {
+		return nil
+	}
+	cut()
+	server.Close()
+	return fmt.Errorf("stopping: requests took longer than %v and were cut off: %w", shutdownTime, err)
+}

@@ -1,0 +1,20 @@
+// Command indexd keeps a "running now" list on an object store, one empty object an item. This package is the command
+// line: it reads flags, environment and configuration, opens the bucket, and wires the packages together. It holds no
+// rule of the index itself.
+//
+// There is one file for each subcommand. The answer of a command goes to standard output; logs, notes and progress go
+// to standard error. Exit statuses are documented in exit.go.
+package main
+
+import (
+	"context"
+	"os"
+	"os/signal"
+	"syscall"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop) // a second signal ends the process at once
+	os.Exit(run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr, os.Environ()))
+}

@@ -1,0 +1,216 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/schollz/progressbar/v3"
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/blobindex/indexd/blobindex"
+	"github.com/blobindex/indexd/blobindex/bucket"
+	"github.com/blobindex/indexd/prune/janitor"
+)
+
+func (a *app) pruneCommand() *cobra.Command {
+	var dryRun bool
+	cmd := &cobra.Command{
+		Use:   "prune [--dry-run]",
+		Short: "Delete what is proven to be over",
+		Long: `Delete what is proven to be over: one pass over all namespaces of the index, or over the one named by --namespace.
+
+Hidden items are hidden whether anybody prunes or not; a pass only tidies up. It deletes key by key what the listing
+proves to be finished, superseded or past its TTL. Passes are not guarded against each other yet: any number may run at
+once, beside producers, readers and a server. That is safe, and costs at worst that a key is deleted twice.
+
+With --dry-run the plan is printed, in the order of deletion and with the reason for each key, and nothing is deleted;
+with --json too, as one JSON object a line. Otherwise --json prints the report as one object.`,
+		Args: takes(0, 0, "no arguments"),
+		RunE: func(cmd *cobra.Command, _ []string) error { return a.prune(cmd, dryRun) },
+	}
+	indexFlags(cmd)
+	cmd.Flag("namespace").DefValue = "all"
+	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "print what would be deleted, and why; delete nothing")
+	return cmd
+}
+
+func (a *app) prune(cmd *cobra.Command, dryRun bool) error {
+	s, err := a.openAll(cmd, existing)
+	if err != nil {
+		return err
+	}
+	defer s.close()
+	opt := &janitor.Options{Namespace: s.namespace, DryRun: dryRun}
+	var plan []planned
+	if dryRun {
+		opt.Planned = func(d blobindex.Deletion) { plan = append(plan, planned{d.Key, d.Reason.String()}) }
+	} else {
+		opt.Progress = progressOn(a.stderr)
+	}
+	report, err := janitor.Pass(cmd.Context(), s.index, opt)
+	if err != nil {
+		return pruneError(report, err)
+	}
+	if dryRun {
+		err = a.printPlan(plan, report, wantsJSON(cmd))
+	} else if wantsJSON(cmd) {
+		err = a.printJSON(reportAnswer(s, report))
+	} else {
+		err = a.print(reportText(report))
+	}
+	return errors.Join(err, a.verdict(report))
+}
+
+// pruneError says how far a pass came that did not come to its end.
+func pruneError(r janitor.Report, err error) error {
+	if n := total(r.Deleted) + r.Failures; n > 0 {
+		return fmt.Errorf("%w (%s; prune again to go on)", err, deletedText(r))
+	}
+	return fmt.Errorf("%w (nothing was deleted)", err)
+}
+
+// verdict tells, on stderr, what a pass left undone, and makes it the exit status.
+func (a *app) verdict(r janitor.Report) error {
+	for _, name := range r.Slow {
+		a.note("namespace %q was passed over: listing it took too long", name)
+	}
+	if r.Left > 0 {
+		a.note("%d more keys may go; prune again to go on", r.Left)
+	}
+	if r.Withheld != "" {
+		return &statusError{exitBroken, fmt.Errorf("nothing may be deleted: %s", oneLine(r.Withheld))}
+	}
+	if r.Failures == 0 {
+		return nil
+	}
+	for _, f := range r.Failed {
+		fmt.Fprintf(a.stderr, "indexd: %s\n", oneLine(fmt.Sprintf("%q: %v", f.Key, f.Err)))
+	}
+	return fmt.Errorf("%s; those items stay hidden: check who may delete there, and prune again", deletedText(r))
+}
+
+// deletedText is such as "7 deleted, 3 failed".
+func deletedText(r janitor.Report) string {
+	return fmt.Sprintf("%d deleted, %d failed", total(r.Deleted), r.Failures)
+}
+
+func total(byReason map[string]int) (n int) {
+	for _, c := range byReason {
+		n += c
+	}
+	return n
+}
+
+// reasonsText is such as " (finished 3, stale 4)", or nothing.
+func reasonsText(byReason map[string]int) string {
+	var parts []string
+	for _, reason := range slices.Sorted(maps.Keys(byReason)) {
+		parts = append(parts, fmt.Sprintf("%s %d", reason, byReason[reason]))
+	}
+	if len(parts) == 0 {
+		return ""
+	}
+	return " (" + strings.Join(parts, ", ") + ")"
+}
+
+func reportText(r janitor.Report) string {
+	text := fmt.Sprintf("%d deleted%s", total(r.Deleted), reasonsText(r.Deleted))
+	if r.Failures > 0 {
+		text += fmt.Sprintf(", %d failed", r.Failures)
+	}
+	return text + " in " + namespaces(r.Namespaces) + "\n"
+}
+
+// A planned key is a line of prune --dry-run --json.
+type planned struct {
+	Key    bucket.Key `json:"key"`
+	Reason string     `json:"reason"`
+}
+
+func (a *app) printPlan(plan []planned, r janitor.Report, asJSON bool) error {
+	if r.Withheld != "" {
+		return nil // there is no plan, and the verdict says why
+	}
+	if asJSON {
+		for _, p := range plan {
+			if err := a.printJSON(p); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	rows := make([][]string, len(plan))
+	for i, p := range plan {
+		rows[i] = []string{p.Reason, plain(string(p.Key))}
+	}
+	return a.print(table(rows) + fmt.Sprintf("%d would be deleted%s in %s\n", len(plan), reasonsText(r.Planned),
+		namespaces(r.Namespaces)))
+}
+
+func namespaces(n int) string {
+	if n == 1 {
+		return "1 namespace"
+	}
+	return fmt.Sprintf("%d namespaces", n)
+}
+
+// reportJSON is the answer of prune --json.
+type reportJSON struct {
+	Index      string         `json:"index"`
+	Namespaces int            `json:"namespaces"` // listed
+	Planned    map[string]int `json:"planned"`    // keys by reason
+	Deleted    map[string]int `json:"deleted"`    // keys by reason
+	Failures   int            `json:"failures"`
+	Failed     []failedJSON   `json:"failed"` // the first of them
+	Left       int            `json:"left"`   // planned beyond what one pass deletes
+	Slow       []string       `json:"slow"`   // namespaces passed over
+	Foreign    int            `json:"foreign"`
+	AsOf       time.Time      `json:"as_of"`
+	Clock      string         `json:"clock"`
+	Withheld   string         `json:"withheld"` // why nothing may be deleted, or empty
+}
+
+type failedJSON struct {
+	Key   bucket.Key `json:"key"`
+	Error string     `json:"error"`
+}
+
+func reportAnswer(s *session, r janitor.Report) reportJSON {
+	out := reportJSON{
+		Index: s.index.Name(), Namespaces: r.Namespaces, Planned: r.Planned, Deleted: r.Deleted, Failures: r.Failures,
+		Failed: []failedJSON{}, Left: r.Left, Slow: append([]string{}, r.Slow...), Foreign: r.Foreign,
+		AsOf: r.AsOf.UTC(), Clock: string(r.Clock), Withheld: r.Withheld,
+	}
+	for _, f := range r.Failed {
+		out.Failed = append(out.Failed, failedJSON{f.Key, oneLine(f.Err.Error())})
+	}
+	return out
+}
+
+// progressOn returns what draws a progress bar on w, or nil where w is no terminal.
+func progressOn(w io.Writer) func(done, total int) {
+	if !isTerminal(w) {
+		return nil
+	}
+	var bar *progressbar.ProgressBar
+	return func(done, total int) {
+		if bar == nil {
+			bar = progressbar.NewOptions(total, progressbar.OptionSetWriter(w), progressbar.OptionSetDescription("deleting"),
+				progressbar.OptionShowCount(), progressbar.OptionSetPredictTime(false), progressbar.OptionClearOnFinish())
+		}
+		// A bar that cannot be drawn is no reason to stop deleting.
+		_ = bar.Set(done)
+	}
+}
+
+func isTerminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
+}

@@ -1,0 +1,67 @@
+package main
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/blobindex/indexd/blobindex"
+)
+
+const defaultRecent = 20
+
+func (a *app) recentCommand() *cobra.Command {
+	var limit int
+	cmd := &cobra.Command{
+		Use:   "recent",
+		Short: "List the items that finished lately",
+		Long: `List the items that finished lately, last ended first, as long as their tombstones are kept: the TTL and twice the
+tolerated skew of the clocks.`,
+		Args: takes(0, 0, "no arguments"),
+		RunE: func(cmd *cobra.Command, _ []string) error { return a.recent(cmd, limit) },
+	}
+	indexFlags(cmd)
+	cmd.Flags().IntVar(&limit, "limit", defaultRecent, "the most items; with --json all by default")
+	return cmd
+}
+
+func (a *app) recent(cmd *cobra.Command, limit int) error {
+	s, err := a.open(cmd, existing)
+	if err != nil {
+		return err
+	}
+	defer s.close()
+	if limit < 1 {
+		return usagef("--limit is %d; give 1 or more", limit)
+	}
+	ended, err := s.namespace.Recent(cmd.Context())
+	if err != nil {
+		return err
+	}
+	if !wantsJSON(cmd) || cmd.Flag("limit").Changed {
+		ended = ended[:min(limit, len(ended))]
+	}
+	if wantsJSON(cmd) {
+		return a.printJSON(listJSON[blobindex.Ended]{Items: ended})
+	}
+	now, known := s.index.StoreNow()
+	if !known {
+		now = time.Now() // a store that tells no time
+	}
+	return a.print(recentTable(s, ended, now))
+}
+
+func recentTable(s *session, ended []blobindex.Ended, now time.Time) string {
+	if len(ended) == 0 {
+		return "nothing has finished lately in " + s.inNamespace() + "\n"
+	}
+	rows := [][]string{{"ID", "OUTCOME", "ENDED", "TOOK"}}
+	for _, e := range ended {
+		rows = append(rows, []string{
+			plain(e.ID), string(e.Outcome), fmt.Sprintf("%s ago", humane(now.Sub(e.EndedAt))),
+			humane(e.EndedAt.Sub(e.StartedAt)),
+		})
+	}
+	return table(rows)
+}

@@ -1,0 +1,202 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"reflect"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/blobindex/indexd/web/api"
+)
+
+// TestScript runs the scripts in testdata/script: each command of the program, as a user calls it.
+func TestScript(t *testing.T) { runScripts(t, testscript.Params{Dir: "testdata/script"}) }
+
+func TestCase_C34_SomeDeletesRefused(t *testing.T) { runCase(t, "C34") }
+
+func TestCase_C39_NothingGiven(t *testing.T) { runCase(t, "C39") }
+
+func runCase(t *testing.T, name string) {
+	runScripts(t, testscript.Params{Files: []string{"testdata/case/" + name + ".txtar"}})
+}
+
+// runScripts runs scripts that may use scriptCommands beyond the commands of testscript.
+func runScripts(t *testing.T, p testscript.Params) {
+	p.Setup = func(e *testscript.Env) error {
+		e.Vars = append(e.Vars, raceOptions)
+		// The unprivileged program has to find its way in.
+		if err := os.Chmod(filepath.Dir(e.WorkDir), 0o755); err != nil {
+			return err
+		}
+		return os.Chmod(e.WorkDir, 0o755)
+	}
+	p.Cmds = scriptCommands
+	p.RequireExplicitExec = true
+	testscript.Run(t, p)
+}
+
+type scriptCommand = func(ts *testscript.TestScript, neg bool, args []string)
+
+var scriptCommands = map[string]scriptCommand{
+	"exits":   exitsCommand,
+	"refused": refusedCommand,
+	"capture": captureCommand,
+	"json":    jsonCommand,
+	"marker":  markerCommand,
+	"beat":    beatCommand,
+	"id":      idCommand,
+}
+
+// exits STATUS PROGRAM ARGS… runs a program, which must end with that very status, and with one of our messages unless it
+// is 0.
+func exitsCommand(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: exits STATUS PROGRAM ARGS...")
+	}
+	want, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	got := 0
+	if err := ts.Exec(args[1], args[2:]...); err != nil {
+		var exit *exec.ExitError
+		if !errors.As(err, &exit) {
+			ts.Fatalf("running %s: %v", args[1], err)
+		}
+		got = exit.ExitCode()
+	}
+	if got != want {
+		ts.Fatalf("exit status %d, want %d", got, want)
+	}
+	if lines := stderrLines(ts); want != 0 && (len(lines) == 0 || !strings.HasPrefix(lines[len(lines)-1], "indexd: ")) {
+		ts.Fatalf("no message in the last line on stderr")
+	}
+}
+
+func stderrLines(ts *testscript.TestScript) []string {
+	text := strings.TrimSuffix(ts.ReadFile("stderr"), "\n")
+	if text == "" {
+		return nil
+	}
+	return strings.Split(text, "\n")
+}
+
+// refused STATUS PROGRAM ARGS… is exits, with no answer, exactly one line on stderr, and everything in the script's
+// directory as it was.
+func refusedCommand(ts *testscript.TestScript, neg bool, args []string) {
+	before := snapshot(ts, ts.Getenv("WORK"))
+	exitsCommand(ts, neg, args)
+	if out := ts.ReadFile("stdout"); out != "" {
+		ts.Fatalf("an answer on stdout: %q", out)
+	}
+	if lines := stderrLines(ts); len(lines) != 1 {
+		ts.Fatalf("%d lines on stderr, want 1", len(lines))
+	}
+	if after := snapshot(ts, ts.Getenv("WORK")); after != before {
+		ts.Fatalf("something was written; before:\n%s\nafter:\n%s", before, after)
+	}
+}
+
+// snapshot describes every file below dir: mode, modification time and content.
+func snapshot(t interface{ Check(error) }, dir string) string {
+	var b strings.Builder
+	t.Check(filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if errors.Is(err, fs.ErrPermission) && d.IsDir() {
+			return fs.SkipDir
+		}
+		if err != nil {
+			return err
+		}
+		info, err := d.Info()
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(&b, "%s %v %v", path, info.Mode(), info.ModTime())
+		if info.Mode().IsRegular() {
+			body, err := os.ReadFile(path)
+			if err != nil {
+				return err
+			}
+			fmt.Fprintf(&b, " %q", body)
+		}
+		b.WriteByte('\n')
+		return nil
+	}))
+	return b.String()
+}
+
+// capture NAME puts the last answer into a variable.
+func captureCommand(ts *testscript.TestScript, _ bool, args []string) {
+	ts.Setenv(args[0], strings.TrimSpace(ts.ReadFile("stdout")))
+}
+
+// json TYPE holds the last answer to a body of the HTTP API: nothing else in it, and nothing missing.
+func jsonCommand(ts *testscript.TestScript, _ bool, args []string) {
+	body := map[string]any{
+		"items": new(api.Items), "cards": new(api.Cards), "recent": new(api.Recent),
+		"explanation": new(api.Explanation), "registered": new(api.Registered),
+	}[args[0]]
+	if body == nil {
+		ts.Fatalf("unknown type %q", args[0])
+	}
+	out := ts.ReadFile("stdout")
+	dec := json.NewDecoder(strings.NewReader(out))
+	dec.DisallowUnknownFields()
+	ts.Check(dec.Decode(body))
+	if dec.More() {
+		ts.Fatalf("more than one object")
+	}
+	again, err := json.Marshal(body)
+	ts.Check(err)
+	var got, want any
+	ts.Check(json.Unmarshal([]byte(out), &got))
+	ts.Check(json.Unmarshal(again, &want))
+	if !reflect.DeepEqual(got, want) {
+		ts.Fatalf("%s\nis not the body of the API, which would be\n%s", out, again)
+	}
+}
+
+// marker NAME DIR SUBKEY AGE [BODY] puts a marker that is so old into a namespace's directory, as a foreign program
+// would, and its id into a variable.
+func markerCommand(ts *testscript.TestScript, _ bool, args []string) {
+	age, err := time.ParseDuration(args[3])
+	ts.Check(err)
+	at := time.Now().Add(-age)
+	id := fmt.Sprintf("%s_%d", args[2], at.UnixNano())
+	ts.Setenv(args[0], id)
+	var body string
+	if len(args) > 4 {
+		body = args[4]
+	}
+	place(ts, filepath.Join(args[1], id), body, at)
+}
+
+// beat DIR ID AGE puts a heartbeat that is so old beside a marker.
+func beatCommand(ts *testscript.TestScript, _ bool, args []string) {
+	age, err := time.ParseDuration(args[2])
+	ts.Check(err)
+	at := time.Now().Add(-age)
+	place(ts, filepath.Join(args[0], fmt.Sprintf("%s~%013d", args[1], at.UnixMilli())), "", at)
+}
+
+func place(ts *testscript.TestScript, path, body string, at time.Time) {
+	path = ts.MkAbs(path)
+	ts.Check(os.MkdirAll(filepath.Dir(path), 0o755))
+	ts.Check(os.WriteFile(path, []byte(body), 0o644))
+	ts.Check(os.Chtimes(path, at, at))
+}
+
+// id NAME SUBKEY AGE puts an id that is so old into a variable, and nothing anywhere else.
+func idCommand(ts *testscript.TestScript, _ bool, args []string) {
+	age, err := time.ParseDuration(args[2])
+	ts.Check(err)
+	ts.Setenv(args[0], fmt.Sprintf("%s_%d", args[1], time.Now().Add(-age).Unix()))
+}

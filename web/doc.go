@@ -1,0 +1,21 @@
+// Package web is the HTTP server of indexd: the API of package api, and the page of package ui for people. It owns what
+// crosses the wire (routes, statuses, problems, headers, limits) and leaves what a listing means to package blobindex.
+//
+// # Edge
+//
+// Before a request is routed its Host must be a loopback name, a mutation must not come from another site, and no
+// segment of its path may be empty or a dot segment. Ids and names are decoded exactly once and checked before anything
+// is asked of the store. Bodies are at most 8 KiB and are read under the server's timeouts; every request has a
+// deadline.
+//
+// # Problems
+//
+// What goes wrong is told as a problem (RFC 9457) with a stable code, a sentence, and what to do. The text of an error
+// is logged and never sent. After a write, whatever error does not prove that nothing was written has the code
+// "unknown".
+//
+// # Answers to reads
+//
+// The body of an answer depends on the state of the index alone; when it was judged, by whose clock and at which cost
+// stands in headers (Indexd-As-Of, Indexd-Clock, Indexd-Cost), so that its ETag holds while nothing changes.
+package web

@@ -1,0 +1,217 @@
+package web
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/blobindex/indexd/blobindex"
+	"github.com/blobindex/indexd/web/ui"
+	"github.com/labstack/echo/v4"
+)
+
+// pageRecent is how many finished items the page shows.
+const pageRecent = 8
+
+// page is GET /. What it shows of what is running is the view that the API shows, at the same instant.
+func (s *Server) page(c echo.Context) error {
+	ctx := c.Request().Context()
+	namespace := c.QueryParam("namespace")
+	x, err := s.index(or(c.QueryParam("index"), s.opt.Indexes[0].Name()))
+	if err != nil {
+		return err
+	}
+	if namespace != "" {
+		if _, err := x.Namespace(namespace); err != nil {
+			return storeProblem(err, reads) // before anything is asked of the store
+		}
+	}
+	names := s.namespaces(ctx, x)
+	n, err := x.Namespace(or(namespace, firstNamespace(x, names)))
+	if err != nil {
+		return storeProblem(err, reads)
+	}
+	v, err := s.cards(ctx, n, blobindex.CardsRequest{})
+	if err != nil {
+		return err
+	}
+	p := s.frame(x, n.Name(), names)
+	p.View = s.view(ctx, x, n, v)
+	p.View.Base = "http://" + c.Request().Host
+	return render(c, http.StatusOK, p)
+}
+
+// namespaces are those of the picker; the page does without rather than fail.
+func (s *Server) namespaces(ctx context.Context, x *blobindex.Index) []string {
+	names, err := s.names.list(ctx, x, s.opt.Now())
+	if err != nil {
+		s.opt.Log.Warn("listing the namespaces for the page failed", "index", x.Name(), "error", err)
+	}
+	return names
+}
+
+const defaultNamespace = "default"
+
+func firstNamespace(x *blobindex.Index, names []string) string {
+	switch {
+	case x.Flat():
+		return blobindex.FlatNamespace
+	case len(names) == 0 || slices.Contains(names, defaultNamespace):
+		return defaultNamespace
+	}
+	return names[0]
+}
+
+// frame is what stands around a view, or around a problem. x may be nil.
+func (s *Server) frame(x *blobindex.Index, namespace string, names []string) ui.Page {
+	p := ui.Page{Namespace: namespace}
+	for _, one := range s.opt.Indexes {
+		p.Indexes = append(p.Indexes, one.Name())
+	}
+	if x != nil {
+		p.Index, p.Flat = x.Name(), x.Flat()
+		p.Namespaces = names
+		if namespace != "" && !slices.Contains(names, namespace) {
+			p.Namespaces = sorted(append([]string{namespace}, names...))
+		}
+	}
+	if s.opt.Notice != nil {
+		p.Notice = s.opt.Notice()
+	}
+	return p
+}
+
+// problemPage shows a problem to people. What is running is not known then, and the page says so.
+func (s *Server) problemPage(c echo.Context, p *problem) error {
+	var page ui.Page
+	if x := s.indexes[or(c.QueryParam("index"), s.opt.Indexes[0].Name())]; x == nil {
+		page = s.frame(nil, "", nil)
+	} else {
+		namespace := c.QueryParam("namespace")
+		if _, err := x.Namespace(namespace); err != nil {
+			namespace = "" // nothing that is no name is repeated
+		}
+		known, _ := s.names.last(x) // without asking the store, which may be the problem
+		page = s.frame(x, namespace, known.names)
+	}
+	page.Problem = &ui.Problem{
+		Title: http.StatusText(p.status), Status: p.status, Code: p.code, Detail: p.detail, Action: p.action,
+		Retry: p.retry,
+	}
+	return render(c, p.status, page)
+}
+
+func or(s, def string) string {
+	if s == "" {
+		return def
+	}
+	return s
+}
+
+func render(c echo.Context, status int, p ui.Page) error {
+	var buf bytes.Buffer
+	if err := ui.Render(&buf, p); err != nil {
+		return internal(err)
+	}
+	return c.Blob(status, "text/html; charset=utf-8", buf.Bytes())
+}
+
+// view is what the page shows of a blobindex.View.
+func (s *Server) view(ctx context.Context, x *blobindex.Index, n *blobindex.Namespace, v blobindex.View) *ui.View {
+	path := namespacePath(x.Name(), n.Name())
+	out := &ui.View{
+		Live: v.Counts.Live, Shown: v.Counts.Shown, AsOf: v.AsOf, Now: v.AsOf, HostClock: v.Clock == blobindex.HostClock,
+		Stale: !v.Complete, StaleSince: v.StaleSince, Facts: facts(v.Counts, x.Rules().TTL),
+		CardsURL: path + "/cards", ItemsURL: path + "/items", RecentURL: path + "/recent",
+	}
+	if now, ok := x.StoreNow(); ok && out.Stale && now.After(v.AsOf) {
+		out.Now = now // ages go on while the store is away
+	}
+	running := make(map[string]bool)
+	for _, c := range cardsBody(v).Cards {
+		running[c.Id] = true
+		out.Cards = append(out.Cards, ui.Card{
+			ID: c.Id, Subkey: c.Subkey, Title: c.Title, Owner: c.Owner, URL: c.Url, State: string(c.State), Late: c.Late,
+			Started: c.StartedAt, LastSeen: c.LastSeenAt, Progress: c.Progress,
+			ExplainURL: itemPath(x.Name(), n.Name(), c.Id) + "/explain",
+		})
+	}
+	cost := v.Cost
+	if out.Stale {
+		out.RecentMissing = true // the store is away: it is not asked again
+	} else if l, err := listRecent(ctx, n); err != nil {
+		s.opt.Log.Warn("listing what finished failed", "namespace", n.Name(), "error", errors.Unwrap(err))
+		out.RecentMissing = true
+	} else {
+		cost.List += l.cost.List
+		for _, it := range l.ended {
+			// The second listing is later than the first: what ended between them is still a card.
+			if id := it.ID.String(); len(out.Recent) < pageRecent && !it.Ended.After(v.AsOf) && !running[id] {
+				out.Recent = append(out.Recent, ui.Ended{
+					ID: id, Subkey: it.ID.Subkey(), Outcome: string(it.Outcome), Took: it.Ended.Sub(it.ID.Time()),
+					Ended: it.Ended, ExplainURL: itemPath(x.Name(), n.Name(), id) + "/explain",
+				})
+			}
+		}
+	}
+	out.Cost = fmt.Sprintf("%d LIST", cost.List)
+	if cost.Get > 0 {
+		out.Cost += fmt.Sprintf(" + %d GET", cost.Get)
+	}
+	out.Price = "$" + usd(s.opt.Prices.usd(cost))
+	return out
+}
+
+// facts are the counts that are not zero, in words.
+func facts(c blobindex.Counts, ttl time.Duration) []ui.Fact {
+	var out []ui.Fact
+	add := func(n int, one, many, help string) {
+		text := many
+		if n == 1 {
+			text = one
+		}
+		if n > 0 {
+			out = append(out, ui.Fact{Count: strconv.Itoa(n), Text: text, Help: help})
+		}
+	}
+	add(c.BeyondCap, "more is running", "more are running",
+		"Running too, but started before the last card here. The page shows the newest; the API lists them all.")
+	add(c.Unresolved, "not looked up", "not looked up",
+		"Running as far as the list tells. The request budget of one view was spent before their state was asked for.")
+	add(c.Superseded, "replaced by a newer run", "replaced by newer runs",
+		"Older runs of a sub-key that runs again. Only the newest run of a sub-key is shown.")
+	add(c.Stale, "silent too long", "silent too long",
+		"Neither started nor heard of within "+span(ttl)+". They count as over, and their keys are cleaned up.")
+	add(c.BornLate, "arrived late", "arrived late",
+		"Registered long after the time in their id: a late registration, or a host whose clock is behind.")
+	add(c.Foreign, "key that is no item", "keys that are no items",
+		"Objects under this namespace with another kind of name, or dated in the future. They are never shown.")
+	return out
+}
+
+// span writes a duration without the zeros that time.Duration ends in: "2h", not "2h0m0s".
+func span(d time.Duration) string {
+	s := d.String()
+	if strings.HasSuffix(s, "m0s") {
+		s = s[:len(s)-len("0s")]
+	}
+	if strings.HasSuffix(s, "h0m") {
+		s = s[:len(s)-len("0m")]
+	}
+	return s
+}
+
+// asset is GET /ui/{asset}.
+func asset(c echo.Context) error {
+	a, ok := ui.Asset(c.Param("asset"))
+	if !ok {
+		return echo.ErrNotFound
+	}
+	return c.Blob(http.StatusOK, a.Type, a.Body)
+}

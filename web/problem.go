@@ -1,0 +1,254 @@
+package web
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/blobindex/indexd/blobindex"
+	"github.com/blobindex/indexd/blobindex/bucket"
+	"github.com/blobindex/indexd/blobindex/itemid"
+	"github.com/blobindex/indexd/web/api"
+	"github.com/labstack/echo/v4"
+)
+
+// The stable codes of problems.
+const (
+	codeBadRequest  = "bad_request"
+	codeInvalidID   = "invalid_id"
+	codeInvalidName = "invalid_name"
+	codeLabels      = "labels"
+	codeOutcome     = "outcome"
+	codeHost        = "host"
+	codeOrigin      = "origin"
+	codeNotFound    = "not_found"
+	codeMethod      = "method"
+	codeTimeout     = "timeout"
+	codeFinished    = "finished"
+	codeTooLarge    = "too_large"
+	codeMediaType   = "media_type"
+	codeClock       = "clock"
+	codeIdempotency = "idempotency"
+	codeInternal    = "internal"
+	codeDenied      = "store_denied"
+	codeUnavailable = "store_unavailable"
+	codeThrottled   = "throttled"
+	codeUnknown     = "unknown"
+)
+
+// A problem is an error as the client sees it. Its cause is for the log.
+type problem struct {
+	status         int
+	code           string
+	detail, action string
+	retry          bool // try again soon
+	cause          error
+}
+
+// retryAfter is the Retry-After of problems that pass by themselves, in seconds.
+const retryAfter = "5"
+
+const tryAgain = "Try again in a few seconds; Retry-After says when."
+
+func (p *problem) Error() string {
+	if p.cause != nil {
+		return fmt.Sprintf("web: %s: %v", p.code, p.cause)
+	}
+	return "web: " + p.code + ": " + p.detail
+}
+
+func (p *problem) Unwrap() error { return p.cause }
+
+func badRequest(detail, action string) *problem {
+	return &problem{status: http.StatusBadRequest, code: codeBadRequest, detail: detail, action: action}
+}
+
+func internal(cause error) *problem {
+	return &problem{
+		status: http.StatusInternalServerError, code: codeInternal, cause: cause,
+		detail: "The server has failed at this request.",
+		action: "The server's log says why. Look before you repeat a write.",
+	}
+}
+
+var tooLarge = &problem{
+	status: http.StatusRequestEntityTooLarge, code: codeTooLarge,
+	detail: fmt.Sprintf("The body is longer than %d bytes; nothing was done.", maxBody),
+	action: "Shorten it: labels take 1 KiB at the most.",
+}
+
+// refuse is echo's error handler: it logs what must not be told, and sends the problem.
+func (s *Server) refuse(err error, c echo.Context) {
+	p := asProblem(err)
+	if p.status >= http.StatusInternalServerError && p.cause != nil {
+		s.opt.Log.Warn("request failed", "route", c.Path(), "code", p.code, "error", p.cause)
+	}
+	if c.Response().Committed {
+		return
+	}
+	h := c.Response().Header()
+	h.Set("Cache-Control", "no-store")
+	if p.retry {
+		h.Set("Retry-After", retryAfter)
+	}
+	if c.Path() == "/" && get(c) {
+		err = s.problemPage(c, p)
+	} else {
+		err = p.send(c)
+	}
+	if err != nil {
+		s.opt.Log.Debug("answering failed", "route", c.Path(), "error", err)
+	}
+}
+
+func (p *problem) send(c echo.Context) error {
+	body, err := json.Marshal(api.Problem{
+		Type: api.AboutBlank, Title: http.StatusText(p.status), Status: p.status, Code: p.code, Detail: p.detail,
+		Action: p.action,
+	})
+	if err != nil {
+		return err
+	}
+	return c.Blob(p.status, "application/problem+json", append(body, '\n'))
+}
+
+// asProblem finds the problem in an error of any layer. echo's own errors are of the router and the generated binding;
+// they may be wrapped, and their texts repeat the request, so only their status is taken.
+func asProblem(err error) *problem {
+	if p, ok := errors.AsType[*problem](err); ok {
+		return p
+	}
+	he, ok := errors.AsType[*echo.HTTPError](err)
+	if !ok {
+		return internal(err)
+	}
+	switch he.Code {
+	case http.StatusNotFound:
+		return &problem{
+			status: he.Code, code: codeNotFound,
+			detail: "There is nothing at this path.", action: "GET /openapi.yaml describes what there is.",
+		}
+	case http.StatusMethodNotAllowed:
+		return &problem{
+			status: he.Code, code: codeMethod,
+			detail: "This path does not answer this method.", action: "The Allow header names those that it does.",
+		}
+	case http.StatusBadRequest:
+		return badRequest("A parameter is not of the form that this operation takes.",
+			"GET /openapi.yaml describes it.")
+	}
+	return internal(err)
+}
+
+// An effect is what may have happened when a call returned an error.
+type effect int
+
+const (
+	reads  effect = iota // it writes nothing
+	writes               // it writes, and may be repeated at will
+	ends                 // it finishes an item
+)
+
+// storeProblem turns an error of package blobindex into what the client may know.
+func storeProblem(err error, did effect) *problem {
+	if p := requestProblem(err); p != nil {
+		return p
+	}
+	p := &problem{status: http.StatusServiceUnavailable, cause: err}
+	switch {
+	case errors.Is(err, bucket.ErrDenied):
+		p.code, p.detail = codeDenied, "The store refuses this server."
+		p.action = "Give the server's account the right to list, read, write and delete in the bucket."
+	case errors.Is(err, bucket.ErrThrottled):
+		p.code, p.retry = codeThrottled, true
+		p.detail, p.action = "The store is busy, and nothing was done.", tryAgain
+	case did == reads || errors.Is(err, bucket.ErrNotExist):
+		p.code, p.retry = codeUnavailable, true
+		p.detail, p.action = "The store cannot be listed now.", tryAgain
+		if errors.Is(err, bucket.ErrNotExist) {
+			p.detail, p.action = "The bucket is not there.", "Check the server's bucket, and that it is mounted."
+		}
+	default:
+		p.code, p.detail = codeUnknown, "The store did not say whether it took the write."
+		p.action = "Look before you repeat it. This operation may be repeated as it is."
+		if did == ends {
+			p.action = "Look before you repeat it. Finishing may be repeated with the same outcome, within the TTL."
+		}
+	}
+	return p
+}
+
+// requestProblem is about what the client sent; nil if err is about something else.
+func requestProblem(err error) *problem {
+	if clock, ok := errors.AsType[*blobindex.ClockError](err); ok {
+		return clockProblem(clock)
+	}
+	p := &problem{status: http.StatusBadRequest, cause: err}
+	switch {
+	case errors.Is(err, itemid.ErrInvalid):
+		p.code, p.detail = codeInvalidID, "The id, or the sub-key, cannot be used."
+		if e, ok := errors.AsType[*itemid.Error](err); ok {
+			p.detail = "The id, or the sub-key, cannot be used: " + e.Reason + "."
+		}
+		p.action = "GET /v1/indexes tells the grammar of the index. Send the id percent-encoded, as one segment."
+	case errors.Is(err, bucket.ErrInvalidKey):
+		p.code, p.detail = codeInvalidID, "The store cannot hold an item of this id."
+		p.action = "Choose an id without unusual characters."
+	case errors.Is(err, blobindex.ErrName):
+		p.code, p.detail = codeInvalidName, "The name of the index or the namespace cannot be used."
+		p.action = "A name is 1 to 63 of A-Z a-z 0-9 . _ - and begins with a letter, a digit or _; a flat index has " +
+			"the one namespace _, which no other index has."
+	case errors.Is(err, blobindex.ErrLabels):
+		p.code, p.detail = codeLabels, "The labels cannot be stored."
+		p.action = "Give each label a name, and use no control characters."
+	case errors.Is(err, blobindex.ErrFinished):
+		p.status, p.code = http.StatusConflict, codeFinished
+		p.detail, p.action = "The item is finished; nothing was written.", "Send no heartbeat after finishing."
+	case errors.Is(err, blobindex.ErrRequest):
+		p.code, p.detail = codeBadRequest, "The request makes no sense."
+		p.action = "GET /openapi.yaml describes the operation."
+	default:
+		return nil
+	}
+	return p
+}
+
+func clockProblem(e *blobindex.ClockError) *problem {
+	p := &problem{
+		status: http.StatusUnprocessableEntity, code: codeClock, cause: e,
+		action: "Set the clock of the host that made the id, or make an id of now.",
+	}
+	gap, side := e.Name.Sub(e.Store), "ahead of"
+	if gap < 0 {
+		gap, side = -gap, "behind"
+	}
+	p.detail = fmt.Sprintf("The id is dated %v %s the store's clock, and %v is allowed; ", gap.Round(time.Second), side,
+		e.Limit)
+	if e.Written {
+		p.detail += "it was written, but is not shown."
+	} else {
+		p.detail += "nothing was written."
+	}
+	return p
+}
+
+// readyProblem says in safe words why the bucket cannot be listed.
+func readyProblem(err error) *problem {
+	p := storeProblem(err, reads)
+	if p.status < http.StatusInternalServerError || errors.Is(err, context.DeadlineExceeded) {
+		return &problem{
+			status: http.StatusServiceUnavailable, code: codeUnavailable, retry: true, cause: err,
+			detail: "The store did not list the bucket in time.", action: tryAgain,
+		}
+	}
+	return p
+}
+
+func sorted(names []string) []string {
+	slices.Sort(names)
+	return names
+}

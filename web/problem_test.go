@@ -1,0 +1,239 @@
+package web_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/blobindex/indexd/blobindex/bucket"
+	"github.com/blobindex/indexd/fakes"
+	"github.com/blobindex/indexd/web"
+	"github.com/blobindex/indexd/web/api"
+)
+
+// A refusal is a request and the problem that it meets.
+type refusal struct {
+	code   string
+	status int
+	ask    func(s *site) answer
+}
+
+func refusals() []refusal {
+	const labels = `{"a":"b"}`
+	big := `{"a":"` + strings.Repeat("b", 1100) + `"}`
+	item := func(s *site) string { return ns + "/items/" + s.id("x") }
+	put := func(body string, header ...string) func(*site) answer {
+		return func(s *site) answer { return s.do("PUT", item(s), body, header...) }
+	}
+	get := func(path string) func(*site) answer { return func(s *site) answer { return s.get(path) } }
+	struck := func(op fakes.Op, kind fakes.Kind, ask func(*site) answer) func(*site) answer {
+		return func(s *site) answer {
+			s.faults.Plan(fakes.Fault{Op: op, Every: true, Kind: kind})
+			return ask(s)
+		}
+	}
+	secret := errors.New("secret: 10.1.2.3/bucket")
+	return []refusal{
+		{"bad_request", 400, get(ns + "/cards?limits=3")},
+		{"bad_request", 400, get(ns + "/cards?limit=201")},
+		{"bad_request", 400, get(ns + "/cards?a=%zz")},
+		{"bad_request", 400, get(ns + "/items?cursor=!")},
+		{"bad_request", 400, get(ns + "/items?cursor=YWJj")},
+		{"bad_request", 400, get(ns + "/recent?cursor=YWJj")},
+		{"bad_request", 400, put(`{"a":null}`)},
+		{"bad_request", 400, put(`{"a":1}`)},
+		{"bad_request", 400, put(`{"a":"b","a":"c"}`)},
+		{"bad_request", 400, put(`{"a":"\ud800"}`)},
+		{"bad_request", 400, put("{\"a\":\"\xff\"}")},
+		{"bad_request", 400, put(`{"a":"b"} x`)},
+		{"bad_request", 400, put(`{"a":"b"`)},
+		{"bad_request", 400, put(`[]`)},
+		{"bad_request", 400, put(`null`)},
+		{"bad_request", 400, func(s *site) answer { return s.do("POST", ns+"/items", `{"subkey":"a","x":"b"}`) }},
+		{"bad_request", 400, func(s *site) answer { return s.do("POST", ns+"/items", `{"SubKey":"a"}`) }},
+		{"invalid_id", 400, func(s *site) answer { return s.do("PUT", ns+"/items/nothing", "") }},
+		{"invalid_id", 400, get(ns + "/items/nothing/explain")},
+		{"invalid_id", 400, func(s *site) answer { return s.do("POST", ns+"/items", "") }},
+		{"invalid_id", 400, struck(fakes.Put, fakes.NotApplied(bucket.ErrInvalidKey), put(""))},
+		{"invalid_name", 400, get("/v1/indexes/running/_/cards")},
+		{"invalid_name", 400, get("/v1/indexes/flat/team/cards")},
+		{"invalid_name", 400, get("/v1/indexes/-/team/cards")},
+		{"labels", 400, put(`{"a":"\u0001"}`)},
+		{"labels", 400, put(`{"":"b"}`)},
+		{"outcome", 400, func(s *site) answer { return s.do("DELETE", item(s)+"?outcome=gone", "") }},
+		{"host", 403, func(s *site) answer { return s.do("GET", "/v1/indexes", "", "Host", "evil.example") }},
+		{"origin", 403, put("", "Origin", "http://evil.example")},
+		{"not_found", 404, get("/v1/indexes/other/team/cards")},
+		{"not_found", 404, get("/v1/nothing")},
+		{"not_found", 404, get("/ui/page.html")},
+		{"method", 405, func(s *site) answer { return s.do("PATCH", item(s), "") }},
+		{"method", 405, func(s *site) answer { return s.do("POST", "/", "") }},
+		{"finished", 409, func(s *site) answer {
+			s.do("DELETE", item(s), "").want(http.StatusNoContent)
+			return s.do("POST", item(s)+"/heartbeat", "")
+		}},
+		{"too_large", 413, put(big)},
+		{"too_large", 413, func(s *site) answer { return s.do("POST", ns+"/items", `{"subkey":"a","labels":`+big+`}`) }},
+		{"too_large", 413, put(strings.Repeat(" ", 8<<10+1))},
+		{"media_type", 415, put(labels, "Content-Type", "text/plain")},
+		{"media_type", 415, put(labels, "Content-Type", "")},
+		{"clock", 422, func(s *site) answer {
+			s.get(ns + "/cards").want(http.StatusOK) // so that the store's clock is known
+			s.count.Reset()
+			a := s.do("PUT", ns+"/items/x_1772366521", "") // 121 s ahead
+			s.wantRequests(fakes.Counts{})
+			return a
+		}},
+		{"clock", 422, func(s *site) answer { return s.do("PUT", ns+"/items/x_1772366521", "") }},
+		{"clock", 422, func(s *site) answer { return s.do("PUT", ns+"/items/x_1772359199", "") }}, // past the TTL
+		{"idempotency", 422, func(s *site) answer {
+			s.do("POST", ns+"/items", `{"subkey":"a"}`, "Idempotency-Key", "k").want(http.StatusCreated)
+			return s.do("POST", ns+"/items", `{"subkey":"b"}`, "Idempotency-Key", "k")
+		}},
+		{"store_denied", 503, struck(fakes.List, fakes.NotApplied(bucket.ErrDenied), get(ns+"/cards"))},
+		{"store_denied", 503, struck(fakes.Put, fakes.NotApplied(bucket.ErrDenied), put(""))},
+		{"store_denied", 503, struck(fakes.List, fakes.NotApplied(bucket.ErrDenied), get("/readyz"))},
+		{"store_unavailable", 503, struck(fakes.List, fakes.NotApplied(secret), get(ns+"/cards"))},
+		{"store_unavailable", 503, struck(fakes.List, fakes.NotApplied(secret), get(ns+"/items"))},
+		{"store_unavailable", 503, struck(fakes.List, fakes.NotApplied(secret), get(ns+"/recent"))},
+		{"store_unavailable", 503, struck(fakes.List, fakes.NotApplied(secret), get("/v1/indexes/running/namespaces"))},
+		{"store_unavailable", 503, struck(fakes.List, fakes.NotApplied(secret), get(ns+"/items/x_1772366400/explain"))},
+		{"store_unavailable", 503, struck(fakes.List, fakes.NotApplied(secret), get("/readyz"))},
+		{"store_unavailable", 503, struck(fakes.List, fakes.NotApplied(bucket.ErrNotExist), get("/readyz"))},
+		{"store_unavailable", 503, struck(fakes.Put, fakes.NotApplied(bucket.ErrNotExist), put(""))},
+		{"throttled", 503, struck(fakes.List, fakes.NotApplied(bucket.ErrThrottled), get(ns+"/cards"))},
+		{"throttled", 503, struck(fakes.Put, fakes.NotApplied(bucket.ErrThrottled), put(""))},
+		{"unknown", 503, struck(fakes.Put, fakes.NotApplied(secret), put(""))},
+		{"unknown", 503, struck(fakes.Put, fakes.AppliedThenLost(bucket.ErrUnknown), put(""))},
+		{"unknown", 503, struck(fakes.Put, fakes.AppliedThenLost(secret), func(s *site) answer {
+			return s.do("POST", item(s)+"/heartbeat", "")
+		})},
+		{"unknown", 503, struck(fakes.Put, fakes.AppliedThenLost(secret), func(s *site) answer {
+			return s.do("DELETE", item(s), "")
+		})},
+	}
+}
+
+func TestProblems(t *testing.T) {
+	tested := []string{"internal", "timeout"} // below, and in TestCase_C58_Bodies
+	for _, r := range refusals() {
+		tested = append(tested, r.code)
+		t.Run(r.code, func(t *testing.T) {
+			var log bytes.Buffer
+			s := newSite(t, logTo(&log))
+			a := r.ask(s)
+			a.problem(r.status, r.code)
+			if strings.Contains(a.body, "secret") || strings.Contains(a.body, "blobindex") || strings.Contains(a.body, "bucket:") {
+				t.Errorf("the text of an error got out: %s", a.body)
+			}
+			retry := r.code == "store_unavailable" || r.code == "throttled"
+			if got := a.header.Get("Retry-After"); (got != "") != retry {
+				t.Errorf("Retry-After is %q", got)
+			}
+			if r.status >= 500 && !strings.Contains(log.String(), "request failed") {
+				t.Errorf("the error is not in the log: %s", log.String())
+			}
+		})
+	}
+	described := regexp.MustCompile(`(?s)Codes by status.*?content:`).FindString(string(api.Description))
+	for _, m := range regexp.MustCompile("`([a-z_]+)`").FindAllStringSubmatch(described, -1) {
+		if !slices.Contains(tested, m[1]) {
+			t.Errorf("the code %s is described and not tested", m[1])
+		}
+	}
+	for _, code := range tested {
+		if !strings.Contains(described, "`"+code+"`") {
+			t.Errorf("the code %s is not described", code)
+		}
+	}
+}
+
+func logTo(b *bytes.Buffer) func(*web.Options) {
+	return func(o *web.Options) { o.Log = slog.New(slog.NewJSONHandler(b, nil)) }
+}
+
+func TestPanicIsAnAnswer(t *testing.T) {
+	var log bytes.Buffer
+	s := newSite(t, logTo(&log), func(o *web.Options) {
+		o.Ready = func(context.Context) error { panic("secret") }
+	})
+	if a := s.get("/readyz"); strings.Contains(a.body, "secret") {
+		t.Error(a.body)
+	} else {
+		a.problem(http.StatusInternalServerError, "internal")
+	}
+	if !strings.Contains(log.String(), "secret") || !strings.Contains(log.String(), "problem_test.go") {
+		t.Errorf("the log does not say where: %s", log.String())
+	}
+	s.get("/healthz").want(http.StatusOK)
+}
+
+func TestRequestsHaveADeadline(t *testing.T) {
+	s := newSite(t, func(o *web.Options) { o.Timeout = time.Millisecond })
+	s.faults.Plan(fakes.Fault{Op: fakes.List, Kind: fakes.Hang()}, fakes.Fault{Op: fakes.Put, Kind: fakes.Hang()})
+	s.get(ns+"/cards").problem(http.StatusServiceUnavailable, "store_unavailable")
+	s.do("PUT", ns+"/items/"+s.id("x"), "").problem(http.StatusServiceUnavailable, "unknown")
+}
+
+func TestLogHasRoutesOnly(t *testing.T) {
+	var log bytes.Buffer
+	s := newSite(t, logTo(&log))
+	s.do("PUT", ns+"/items/"+s.id("hush"), "").want(http.StatusCreated)
+	s.get(ns + "/cards?owner=hush").want(http.StatusOK)
+	s.get(ns + "/cards?token=hush").want(http.StatusBadRequest)
+	s.get("/hush").want(http.StatusNotFound)
+	s.do("HUSH", "/", "").want(http.StatusMethodNotAllowed)
+	if out := log.String(); strings.Contains(strings.ToLower(out), "hush") || strings.Contains(out, "token") {
+		t.Errorf("the log repeats what was asked: %s", out)
+	}
+	for _, want := range []string{
+		`"method":"PUT","route":"/v1/indexes/:index/:namespace/items/:id","status":201,"duration":0}`,
+		`"route":"/v1/indexes/:index/:namespace/cards","status":400`, `"status":404`, `"method":"other"`,
+	} {
+		if !strings.Contains(log.String(), want) {
+			t.Errorf("no %s in %s", want, log.String())
+		}
+	}
+}
+
+func TestLateRegistrationsAreTold(t *testing.T) {
+	s := newSite(t)
+	late := decode[api.Registered](s.do("PUT", ns+"/items/x_1772366220", "").want(http.StatusCreated)) // 3 min behind
+	if !late.BornLate {
+		t.Error("not told")
+	}
+	p := s.do("PUT", ns+"/items/x_1772377200", "").problem(http.StatusUnprocessableEntity, "clock") // 3 h ahead
+	if !strings.Contains(p.Detail, "3h0m0s ahead") || !strings.Contains(p.Detail, "nothing was written") {
+		t.Error(p.Detail)
+	}
+	s = newSite(t)
+	p = s.do("PUT", ns+"/items/x_1772355600", "").problem(http.StatusUnprocessableEntity, "clock") // 3 h behind
+	if !strings.Contains(p.Detail, "3h0m0s behind") || !strings.Contains(p.Detail, "it was written") {
+		t.Error(p.Detail)
+	}
+}
+
+func TestStaleViewsAreAnswers(t *testing.T) {
+	s := newSite(t)
+	s.do("PUT", ns+"/items/"+s.id("x"), "").want(http.StatusCreated)
+	good := decode[api.Cards](s.get(ns + "/cards").want(http.StatusOK))
+	s.faults.Plan(fakes.Fault{Op: fakes.List, Every: true, Kind: fakes.NotApplied(errors.New("secret"))})
+	s.clock.advance(time.Minute)
+	a := s.get(ns + "/cards").want(http.StatusOK)
+	got := decode[api.Cards](a)
+	if got.Complete || got.StaleSince == nil || !got.StaleSince.Equal(start.Add(time.Minute)) || len(got.Cards) != 1 ||
+		got.Counts != good.Counts || a.header.Get("Indexd-As-Of") != "2026-03-01T12:00:00Z" {
+		t.Errorf("%+v, %v", got, a.header)
+	}
+	if strings.Contains(a.body, "secret") {
+		t.Error(a.body)
+	}
+	s.get(ns+"/cards?limit=3").problem(http.StatusServiceUnavailable, "store_unavailable") // never seen before
+}

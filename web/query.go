@@ -1,0 +1,101 @@
+package web
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/blobindex/indexd/blobindex"
+	"github.com/labstack/echo/v4"
+)
+
+// A param is what a query parameter may be: a whole number from 1 to max, or text of 1 to max bytes.
+type param struct {
+	number bool
+	max    int
+}
+
+const (
+	maxText   = 200 // bytes of a filter or a name
+	maxCursor = 500
+)
+
+// routeParams returns the query parameters of a route; a test holds it to openapi.yaml.
+func routeParams(method, route string) map[string]param {
+	const namespace = "/v1/indexes/:index/:namespace"
+	page := map[string]param{"limit": {number: true, max: maxPage}, "cursor": {max: maxCursor}}
+	switch method + " " + route {
+	case "GET /":
+		return map[string]param{"index": {max: maxText}, "namespace": {max: maxText}}
+	case "GET " + namespace + "/cards":
+		return map[string]param{
+			"limit": {number: true, max: blobindex.MaxCards}, "subkey": {max: maxText}, "owner": {max: maxText},
+		}
+	case "GET " + namespace + "/items", "GET " + namespace + "/recent":
+		return page
+	case "DELETE " + namespace + "/items/:id":
+		return map[string]param{"outcome": {max: maxText}}
+	}
+	return nil
+}
+
+// checkQuery refuses what a route does not know: a misspelled filter must not look like an answer to the right one.
+func checkQuery(next echo.HandlerFunc) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		if c.Path() == "" {
+			return next(c) // no such route
+		}
+		query, err := url.ParseQuery(c.Request().URL.RawQuery)
+		if err != nil {
+			return badRequest("The query of the URL is malformed.", "Percent-encode the values of its parameters.")
+		}
+		method := c.Request().Method
+		if get(c) {
+			method = http.MethodGet
+		}
+		known := routeParams(method, c.Path())
+		for name, values := range query {
+			p, ok := known[name]
+			if !ok {
+				return badRequest("The query has a parameter that is not known here.", listParams(known))
+			}
+			if len(values) != 1 {
+				return badRequest("The parameter "+name+" stands there more than once.", "Give it once.")
+			}
+			if err := p.check(name, values[0]); err != nil {
+				return err
+			}
+		}
+		return next(c)
+	}
+}
+
+func (p param) check(name, value string) error {
+	if p.number {
+		if n, err := strconv.Atoi(value); err != nil || n < 1 || n > p.max || strconv.Itoa(n) != value {
+			return badRequest(fmt.Sprintf("The parameter %s is no whole number from 1 to %d.", name, p.max),
+				"Give such a number, or leave it out.")
+		}
+		return nil
+	}
+	if value == "" || len(value) > p.max || !utf8.ValidString(value) || strings.ContainsFunc(value, unicode.IsControl) {
+		return badRequest(fmt.Sprintf("The parameter %s is no text of 1 to %d bytes without control characters.", name,
+			p.max), "Give such a text, or leave it out.")
+	}
+	return nil
+}
+
+func listParams(known map[string]param) string {
+	if len(known) == 0 {
+		return "Leave the query out: this operation takes no parameters."
+	}
+	names := make([]string, 0, len(known))
+	for name := range known {
+		names = append(names, name)
+	}
+	return "This operation knows " + strings.Join(sorted(names), ", ") + "."
+}

@@ -1,0 +1,134 @@
+package web
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math"
+	"net/http"
+	"time"
+
+	"github.com/blobindex/indexd/blobindex"
+	"github.com/blobindex/indexd/web/api"
+	"github.com/labstack/echo/v4"
+)
+
+// Options of New. Indexes and Ready are required; the zero value of any other field means its default.
+type Options struct {
+	// Indexes are what is served, the one that the page shows first at the front. Their names differ.
+	Indexes []*blobindex.Index
+	// Ready says whether the bucket can be listed; /readyz calls it with a deadline of 5 s. Its error is logged, and
+	// only its kind (denied, throttled, other) is told.
+	Ready func(ctx context.Context) error
+	// Prices are what the store charges; zero where requests are free.
+	Prices Prices
+	// Notice is a line of plain text for the page; nil, or an empty answer, shows none. It must not block.
+	Notice func() string
+	// Timeout is the longest that a request may take; default 60 s.
+	Timeout time.Duration
+	// Now is the host's clock, default time.Now.
+	Now func() time.Time
+	// Log takes one line for each request, and the errors behind 5xx answers; default: nothing is logged.
+	Log *slog.Logger
+}
+
+// Prices are list prices in US dollars for 1,000 requests.
+type Prices struct {
+	ListPer1000, GetPer1000 float64
+}
+
+// usd is the price of a cost, rounded to 10 decimal places, so that a sum does not show how floating point adds.
+func (p Prices) usd(c blobindex.Cost) float64 {
+	sum := (float64(c.List)*p.ListPer1000 + float64(c.Get)*p.GetPer1000) / 1000
+	return math.Round(sum*1e10) / 1e10
+}
+
+const defaultTimeout = 60 * time.Second
+
+// A Server answers the requests of package api and shows the page. It is safe for concurrent use and holds no
+// goroutines of its own.
+type Server struct {
+	echo    *echo.Echo
+	opt     Options
+	indexes map[string]*blobindex.Index
+	keys    keyMemory
+	names   nameCache
+}
+
+var (
+	_ http.Handler              = (*Server)(nil)
+	_ api.StrictServerInterface = (*Server)(nil)
+)
+
+// New returns a server. It makes no request of the store.
+func New(opt Options) (*Server, error) {
+	if len(opt.Indexes) == 0 {
+		return nil, errors.New("web: no index to serve")
+	}
+	if opt.Ready == nil {
+		return nil, errors.New("web: Options.Ready is missing")
+	}
+	if !(opt.Prices.ListPer1000 >= 0 && opt.Prices.GetPer1000 >= 0) {
+		return nil, fmt.Errorf("web: prices of %v are no prices", opt.Prices)
+	}
+	s := &Server{echo: echo.New(), opt: opt, indexes: make(map[string]*blobindex.Index)}
+	for _, x := range opt.Indexes {
+		if s.indexes[x.Name()] != nil {
+			return nil, fmt.Errorf("web: two indexes are called %q", x.Name())
+		}
+		s.indexes[x.Name()] = x
+	}
+	if s.opt.Timeout <= 0 {
+		s.opt.Timeout = defaultTimeout
+	}
+	if s.opt.Now == nil {
+		s.opt.Now = time.Now
+	}
+	if s.opt.Log == nil {
+		s.opt.Log = slog.New(slog.DiscardHandler)
+	}
+	s.route()
+	return s, nil
+}
+
+func (s *Server) route() {
+	e := s.echo
+	e.HTTPErrorHandler = s.refuse
+	e.Binder = binder{}
+	// In this order: what is logged includes what is refused, and a panic anywhere below is an answer.
+	e.Pre(s.observe, s.recover, s.edge)
+	e.Use(checkQuery, revalidate)
+	r := router{e}
+	api.RegisterHandlers(r, api.NewStrictHandler(s, nil))
+	r.GET("/", s.page)
+	r.GET("/ui/:asset", asset)
+	r.GET("/openapi.yaml", description)
+}
+
+// A router lets every GET answer HEAD as well; net/http drops the body then.
+type router struct{ *echo.Echo }
+
+// GET registers the handler for both methods.
+func (r router) GET(path string, h echo.HandlerFunc, m ...echo.MiddlewareFunc) *echo.Route {
+	r.Echo.HEAD(path, h, m...)
+	return r.Echo.GET(path, h, m...)
+}
+
+// get reports whether a request reads, by GET or by HEAD.
+func get(c echo.Context) bool {
+	return c.Request().Method == http.MethodGet || c.Request().Method == http.MethodHead
+}
+
+// ServeHTTP answers one request. The router and the generated code take the path as it was sent and decode each
+// segment once; without a RawPath they would take the decoded one, in which nobody can tell "%2F" from "/".
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	u, raw := *r.URL, *r
+	u.RawPath = r.URL.EscapedPath()
+	raw.URL = &u
+	s.echo.ServeHTTP(w, &raw)
+}
+
+func description(c echo.Context) error {
+	return c.Blob(http.StatusOK, "application/yaml", api.Description)
+}
