@@ -214,7 +214,7 @@ func (x *Index) Namespaces(ctx context.Context) ([]string, error) {
 	}
 	defer release()
 	found := make(map[string]bool)
-	errSkip := errors.New("skip")
+	errSkip := errors.New("skip") // ends a listing whose rest is not needed
 	req := bucket.ListRequest{Prefix: x.prefix + "/"}
 	for {
 		var skip string
@@ -234,7 +234,12 @@ func (x *Index) Namespaces(ctx context.Context) ([]string, error) {
 		})
 		if errors.Is(err, errSkip) {
 			// "0" follows "/": no key of the namespace is greater, and every other key that comes later is.
-			req.After = bucket.Key(req.Prefix + skip + "0")
+			after := bucket.Key(req.Prefix + skip + "0")
+			if after <= req.After {
+				return nil, fmt.Errorf("listing the namespaces of index %q: %w: it lists keys before the one that it was to "+
+					"start after", x.name, ErrIncomplete)
+			}
+			req.After = after
 			continue
 		}
 		if err != nil {

@@ -65,12 +65,14 @@ func TestCards_DeadUncovers(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantCards(t, n, going)
-	for id, rule := range map[itemid.ID]blobindex.Rule{
-		older: blobindex.RuleSuperseded, going: blobindex.RuleLive, dead: blobindex.RuleDead,
-	} {
-		e, err := w.team(nil, blobindex.Options{Resolver: overs(dead)}).Explain(t.Context(), id)
-		if err != nil || e.Rule != rule || e.Shown != (rule == blobindex.RuleLive) {
-			t.Errorf("%s: %+v %v, want %s", id, e, err, rule)
+	for _, tc := range []struct {
+		id   itemid.ID
+		rule blobindex.Rule
+		get  int // it asks down to the first live one
+	}{{older, blobindex.RuleSuperseded, 2}, {going, blobindex.RuleLive, 2}, {dead, blobindex.RuleDead, 1}} {
+		e, err := w.team(nil, blobindex.Options{Resolver: overs(dead)}).Explain(t.Context(), tc.id)
+		if err != nil || e.Rule != tc.rule || e.Shown != (tc.rule == blobindex.RuleLive) || e.Cost.Get != tc.get {
+			t.Errorf("%+v %v, want %+v", e, err, tc)
 		}
 	}
 }

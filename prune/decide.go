@@ -53,10 +53,10 @@ type scratch struct {
 // Decide tells what the namespace is at the instant now, which must be the store's clock at the first page of the
 // listing (or later). dead holds the ids that a resolver has said to be over. The Namespace may be dropped.
 func (n *Namespace) Decide(now time.Time, dead map[string]bool) *Decision {
-	d := &Decision{
-		rules: n.rules, now: instant(now), records: n.sorted(), future: n.future,
-		dead: make(map[string]bool), counts: Counts{Foreign: n.foreign},
-	}
+	d := &Decision{rules: n.rules, now: instant(now), future: n.future, dead: make(map[string]bool)}
+	var ahead int
+	d.records, ahead = n.sorted(d.now)
+	d.counts.Foreign = n.foreign + ahead
 	for g := range d.groups {
 		for i := range g {
 			if id := g[i].id(); len(dead) > 0 && dead[id] && (i == 0 || g[i-1].id() != id) {

@@ -52,6 +52,7 @@ type record struct {
 	idLen  uint8
 	subLen uint8
 	kind   kind
+	untold bool // the store told no store time; store is what the name tells
 }
 
 func (r *record) id() string     { return r.name[:r.idLen] }
@@ -84,7 +85,7 @@ type Namespace struct {
 func NewNamespace(rules Rules) *Namespace { return &Namespace{rules: rules} }
 
 // Add takes one key of the listing: its name below the namespace, body size and store time (zero where the store
-// tells none: then the times in the name stand in for it). What is no key of an item is counted as foreign.
+// tells none: then the largest time in the name stands in for it). What is no key of an item is counted as foreign.
 func (n *Namespace) Add(name string, size int64, stored time.Time) {
 	r, ok := n.parse(name)
 	if !ok {
@@ -94,7 +95,7 @@ func (n *Namespace) Add(name string, size int64, stored time.Time) {
 	r.size = int32(min(size, math.MaxInt32))
 	r.store = instant(stored)
 	if r.store == never {
-		r.store = r.nameTime()
+		r.store, r.untold = r.nameTime(), true
 	} else if r.nameTime() > r.store+dedupe.Instant(n.rules.Skew) {
 		n.foreign++
 		n.future = append(n.future, r)
@@ -147,11 +148,16 @@ func parseBeat(s string) (ms int64, ok bool) {
 	return ms, true
 }
 
-// sorted returns the records by sub-key, id and name, so that groups and items are runs of it.
-func (n *Namespace) sorted() []*record {
-	all := make([]*record, 0, n.count)
+// sorted returns the records by sub-key, id and name, so that groups and items are runs of it. A key without a store time
+// is held to the listing's own instant: dated more than the skew ahead of it, it is left out, and counted.
+func (n *Namespace) sorted(now dedupe.Instant) (all []*record, ahead int) {
+	all = make([]*record, 0, n.count)
 	for _, c := range n.chunks {
 		for i := range c {
+			if c[i].untold && c[i].store > now+dedupe.Instant(n.rules.Skew) {
+				ahead++
+				continue
+			}
 			all = append(all, &c[i])
 		}
 	}
@@ -164,5 +170,5 @@ func (n *Namespace) sorted() []*record {
 		}
 		return strings.Compare(a.name, b.name)
 	})
-	return all
+	return all, ahead
 }

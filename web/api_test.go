@@ -108,18 +108,20 @@ func TestIndexesAndNamespaces(t *testing.T) {
 		t.Error(a.body)
 	}
 	for _, path := range []string{
-		ns + "/items/" + s.id("x"), "/v1/indexes/running/namespaces/items/" + s.id("y"), "/v1/indexes/flat/_/items/" + s.id("z"),
+		ns + "/items/" + s.id("x"), "/v1/indexes/running/Team/items/" + s.id("X"), "/v1/indexes/running/namespaces/items/" + s.id("y"), "/v1/indexes/flat/_/items/" + s.id("z"),
 	} {
 		s.do("PUT", path, "").want(http.StatusCreated)
 	}
 	names := decode[api.Namespaces](s.get("/v1/indexes/running/namespaces")).Namespaces
-	if diff := cmp.Diff([]string{"namespaces", "team"}, names); diff != "" {
+	if diff := cmp.Diff([]string{"Team", "namespaces", "team"}, names); diff != "" {
 		t.Error(diff)
 	}
 	if names := decode[api.Namespaces](s.get("/v1/indexes/flat/namespaces")).Namespaces; !slices.Equal(names, []string{"_"}) {
 		t.Errorf("namespaces of the flat index: %q", names)
 	}
-	for _, path := range []string{"/v1/indexes/running/namespaces/cards", "/v1/indexes/flat/_/cards"} {
+	for _, path := range []string{
+		ns + "/cards", "/v1/indexes/running/Team/cards", "/v1/indexes/running/namespaces/cards", "/v1/indexes/flat/_/cards",
+	} {
 		if got := decode[api.Cards](s.get(path).want(http.StatusOK)); len(got.Cards) != 1 {
 			t.Errorf("%s: %+v", path, got)
 		}
@@ -199,6 +201,9 @@ func TestCardsFilters(t *testing.T) {
 	s := newSite(t)
 	for i, owner := range []string{"mara", "jonas", "mara"} {
 		s.do("PUT", ns+"/items/"+s.id(fmt.Sprintf("k%d", i)), `{"owner":"`+owner+`"}`).want(http.StatusCreated)
+	}
+	if got := s.get(ns + "/cards?limit=2").header.Get("Indexd-Cost"); got != "list=1, get=2, usd=0" {
+		t.Error(got)
 	}
 	for query, want := range map[string]int{"": 3, "?limit=1": 1, "?owner=mara": 2, "?owner=mara&limit=1": 1, "?subkey=k1": 1} {
 		if got := decode[api.Cards](s.get(ns + "/cards" + query).want(http.StatusOK)); len(got.Cards) != want {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"net/http"
 	"net/url"
 	"slices"
@@ -241,6 +242,48 @@ func TestCase_C52_Injection(t *testing.T) {
 	} {
 		if !strings.Contains(said, want) {
 			t.Errorf("the page does not say %q as it is", want)
+		}
+	}
+}
+
+// A frank resolver says what it was told to, checked by nobody.
+type frank blobindex.Status
+
+func (frank) MaxRequests(blobindex.Target) int { return 1 }
+
+func (f frank) Resolve(context.Context, blobindex.Target) (blobindex.Status, error) {
+	return blobindex.Status(f), nil
+}
+
+func TestCase_C52_ResolversMayBeAnybodys(t *testing.T) {
+	s := newSite(t)
+	progress := math.NaN()
+	for link, want := range map[string]string{
+		"https://ci.example/7": "https://ci.example/7", "http://ci.example": "http://ci.example",
+		"javascript:alert(1)": "", "JavaScript:alert(1)": "", "data:text/html,x": "", "//ci.example/": "", "/v1/indexes": "",
+		"https:": "", "https:///x": "", "vbscript:x": "", "https://ci.example/\x00": "", " https://ci.example": "",
+	} {
+		x, err := blobindex.New(s.mem, blobindex.Config{}, &blobindex.Options{
+			Now: s.clock.now, Resolver: frank{State: blobindex.Running, URL: link, Progress: &progress},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		h, err := web.New(web.Options{
+			Indexes: []*blobindex.Index{x}, Ready: func(context.Context) error { return nil }, Now: s.clock.now,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.serve(h)
+		s.do("PUT", ns+"/items/"+s.id("x"), "").want(http.StatusCreated)
+		cards := decode[api.Cards](s.get(ns + "/cards").want(http.StatusOK)).Cards
+		if len(cards) != 1 || cards[0].Url != want || cards[0].Progress != nil {
+			t.Errorf("%q: %+v", link, cards)
+		}
+		if page := s.get("/?namespace=team").want(http.StatusOK); want != "" && !links(t, page.body)[want] ||
+			want == "" && strings.Contains(page.body, `<h2><a`) {
+			t.Errorf("%q: %s", link, page.body)
 		}
 	}
 }

@@ -81,7 +81,7 @@ func (s *Server) ListItems(ctx context.Context, r api.ListItemsRequestObject) (a
 	if place != "" {
 		start = sort.Search(len(l.Items), func(i int) bool {
 			id, err := grammar.Parse(l.Items[i].ID)
-			return err == nil && id.Compare(last) <= 0
+			return err == nil && id.Compare(last) < 0
 		})
 	}
 	items, next := page(l.Items, r.Params.Limit, start, func(i blobindex.Live) string { return i.ID })

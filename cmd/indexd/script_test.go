@@ -54,6 +54,7 @@ var scriptCommands = map[string]scriptCommand{
 	"json":    jsonCommand,
 	"marker":  markerCommand,
 	"beat":    beatCommand,
+	"ended":   endedCommand,
 	"id":      idCommand,
 }
 
@@ -138,7 +139,8 @@ func captureCommand(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Setenv(args[0], strings.TrimSpace(ts.ReadFile("stdout")))
 }
 
-// json TYPE holds the last answer to a body of the HTTP API: nothing else in it, and nothing missing.
+// json TYPE [COUNT] holds the last answer to a body of the HTTP API: nothing else in it, and nothing missing. A list has
+// that many items.
 func jsonCommand(ts *testscript.TestScript, _ bool, args []string) {
 	body := map[string]any{
 		"items": new(api.Items), "cards": new(api.Cards), "recent": new(api.Recent),
@@ -161,6 +163,12 @@ func jsonCommand(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(json.Unmarshal(again, &want))
 	if !reflect.DeepEqual(got, want) {
 		ts.Fatalf("%s\nis not the body of the API, which would be\n%s", out, again)
+	}
+	if len(args) > 1 {
+		items, _ := got.(map[string]any)["items"].([]any)
+		if n := strconv.Itoa(len(items)); n != args[1] {
+			ts.Fatalf("%s items, want %s", n, args[1])
+		}
 	}
 }
 
@@ -185,6 +193,16 @@ func beatCommand(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(err)
 	at := time.Now().Add(-age)
 	place(ts, filepath.Join(args[0], fmt.Sprintf("%s~%013d", args[1], at.UnixMilli())), "", at)
+}
+
+// ended DIR COUNT puts so many tombstones, of different items, into a namespace's directory.
+func endedCommand(ts *testscript.TestScript, _ bool, args []string) {
+	n, err := strconv.Atoi(args[1])
+	ts.Check(err)
+	now := time.Now()
+	for i := range n {
+		place(ts, filepath.Join(args[0], fmt.Sprintf("job%d_%d~done", i, now.Unix())), "", now)
+	}
 }
 
 func place(ts *testscript.TestScript, path, body string, at time.Time) {

@@ -35,7 +35,7 @@ func (a *app) serve(cmd *cobra.Command, _ []string) error {
 	if err != nil {
 		return err
 	}
-	if false {
+	if err := checkListen(s.Listen); err != nil {
 		return err
 	}
 	b, err := parseBucket(s.Bucket, serving)

@@ -310,7 +310,20 @@ func TestMergingReachesTheSameEnds(t *testing.T) {
 	clocked := onePerItem()
 	clocked.Faults = explore.AppliedLate
 	clocked.Actors = append(clocked.Actors[1:], explore.Clock(1, 1))
-	for _, s := range []explore.Scenario{small, scattered, list, clocked} {
+	twice := small
+	twice.Faults, twice.MaxFaults = explore.AppliedLost|explore.CrashBefore, 2
+	logging := explore.Scenario{Name: "logging", Faults: explore.CrashBefore,
+		Setup: func(w *explore.World) { w.Put("k", "", w.Now()) },
+		Actors: []explore.Actor{points("other", 1), {Name: "reader", Run: func(ctx context.Context, env *explore.Env) error {
+			_, err := env.Objects().Head(ctx, "k")
+			env.Log("saw it", err == nil)
+			env.Point("last")
+			return nil
+		}}, {Name: "deleter", Run: func(ctx context.Context, env *explore.Env) error {
+			return errors.Join(env.Objects().Delete(ctx, []bucket.Key{"k"})...)
+		}}},
+	}
+	for _, s := range []explore.Scenario{small, scattered, list, clocked, twice, logging} {
 		merged, few := ends(t, s)
 		s.Unmerged = true
 		whole, many := ends(t, s)

@@ -20,7 +20,8 @@ const network = "network"
 
 // A run is one execution of a scenario in the current bubble. Its methods are the scheduler's, called by the bubble's
 // first goroutine while all others are durably blocked, but for post, withdraw, log, finish and countGone. Requests
-// and observations of the actors go straight into the state.
+// and observations of the actors go straight into the state. The lock is for those five; the scheduler needs it only to
+// be ordered before who wakes later.
 type run struct {
 	began   time.Time
 	choices []choice
@@ -64,7 +65,9 @@ func (r *run) act(ctx context.Context, i int) {
 // end lets every goroutine of the bubble unwind. It waits here and not in synctest.Test, where time stands still for
 // those that sleep.
 func (r *run) end() {
+	r.mu.Lock() // as in inspect
 	close(r.over)
+	r.mu.Unlock()
 	for _, cancel := range r.cancels {
 		cancel()
 	}
@@ -135,11 +138,8 @@ func (r *run) settle() error {
 	for {
 		synctest.Wait()
 		r.elapsed = time.Since(r.began)
-		if err := r.inspect(); err != nil {
+		if idle, err := r.inspect(); err != nil || !idle {
 			return err
-		}
-		if !r.idle() {
-			return nil
 		}
 		select {
 		case <-r.signal: // a token of a step that is dealt with
@@ -155,27 +155,30 @@ func (r *run) settle() error {
 	}
 }
 
-// inspect puts the pending requests into the order of choices, and finds what makes the run meaningless.
-func (r *run) inspect() error {
+// inspect puts the pending requests into the order of choices, finds what makes the run meaningless, and says whether
+// the state is idle. It takes the lock, though everyone else is blocked: whoever a timer wakes next comes after it.
+func (r *run) inspect() (idle bool, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	slices.SortFunc(r.pending, func(a, b *request) int {
 		return cmp.Or(cmp.Compare(a.actor, b.actor), cmp.Compare(a.op, b.op), cmp.Compare(a.key, b.key),
 			cmp.Compare(a.text, b.text))
 	})
 	for i := range r.actors {
 		if r.panics[i] != "" && !r.actors[i].crashed {
-			return fmt.Errorf("actor %s panicked: %s", r.scenario.Actors[i].Name, r.panics[i])
+			return false, fmt.Errorf("actor %s panicked: %s", r.scenario.Actors[i].Name, r.panics[i])
 		}
 	}
 	for i, q := range r.pending {
 		name := r.scenario.Actors[q.actor].Name
 		if r.actors[q.actor].done {
-			return fmt.Errorf("actor %s made a request after its Run had returned: %s", name, q.text)
+			return false, fmt.Errorf("actor %s made a request after its Run had returned: %s", name, q.text)
 		}
 		if i > 0 && r.pending[i-1].actor == q.actor && r.pending[i-1].text == q.text {
-			return fmt.Errorf("actor %s has two equal requests pending, which no schedule can tell apart: %s", name, q.text)
+			return false, fmt.Errorf("actor %s has two equal requests pending, which no schedule can tell apart: %s", name, q.text)
 		}
 	}
-	return nil
+	return r.idle(), nil
 }
 
 // take carries the choice out and lets its actor run on; settle must follow.

@@ -54,12 +54,7 @@ func (s *search) explore(t *testing.T) {
 	for range runtime.GOMAXPROCS(0) {
 		workers.Go(func() {
 			for n, ok := s.pop(); ok; n, ok = s.pop() {
-				if s.scenario.Unmerged {
-					s.bubble(t, func() { s.followWhole(n) })
-				} else {
-					s.follow(t, n)
-				}
-				s.release()
+				s.work(t, n)
 			}
 		})
 	}
@@ -68,12 +63,29 @@ func (s *search) explore(t *testing.T) {
 	s.result.Exhaustive = s.failure == nil
 }
 
-// bubble counts one run.
-func (s *search) bubble(t *testing.T, fn func()) {
+// work follows one prefix.
+func (s *search) work(t *testing.T, n *node) {
+	defer s.release()
+	if s.scenario.Unmerged {
+		s.bubble(t, n, func() { s.followWhole(n) })
+	} else {
+		s.follow(t, n)
+	}
+}
+
+// bubble counts one run. A bubble that fails of itself (by a data race that was found in it) ends this goroutine.
+func (s *search) bubble(t *testing.T, n *node, fn func()) {
 	s.mu.Lock()
 	s.result.Replays++
 	s.mu.Unlock()
+	ended := false
+	defer func() {
+		if !ended {
+			s.fail(n.choices(), errors.New("the bubble has failed"))
+		}
+	}()
 	synctest.Test(t, func(*testing.T) { fn() })
+	ended = true
 }
 
 // pop takes the deepest prefix; false if the search is at its end.
@@ -161,7 +173,7 @@ func (s *search) foresee(n *node) (*state, bool) {
 
 // replay runs the prefix and returns the state that it leads to. An error has been reported.
 func (s *search) replay(t *testing.T, n *node) (st *state, err error) {
-	s.bubble(t, func() {
+	s.bubble(t, n, func() {
 		r := startRun(&s.scenario, nil)
 		defer r.end()
 		if err = s.advance(r, n.choices()); err != nil {
