@@ -160,7 +160,8 @@ func TestShuffles(t *testing.T) {
 	objects := fakes.NewFaulty(t, store(t), fakes.Fault{Op: fakes.List, Every: true, Kind: fakes.ShuffleObjects(1)})
 	got, err := listed(t, objects)
 	for i := range 7 {
-		if key := fmt.Sprint("k", i+1); strings.Count(got, key) != 1 || strings.Index(strings.ReplaceAll(got, "|", ""), key) == 2*i {
+		key, flat := fmt.Sprint("k", i+1), strings.ReplaceAll(got, "|", "")
+		if strings.Count(flat, key) != 1 || strings.Index(flat, key) == 2*i {
 			t.Errorf("objects: %s comes not once, or in its own place: %s, %v", key, got, err)
 		}
 	}
@@ -220,6 +221,39 @@ func TestClockFaults(t *testing.T) {
 		fakes.Fault{Every: true, Kind: fakes.ShiftTimes(time.Hour)}, fakes.Fault{Every: true, Kind: fakes.ShiftNow(time.Hour)})
 	if got := told(t, both); got != [4]time.Time{} {
 		t.Errorf("a time that is not told is shifted: %v", got)
+	}
+}
+
+// fixedPages lists the same slice each time, as a driver may that keeps its own.
+type fixedPages struct {
+	bucket.Objects
+	page bucket.Page
+}
+
+func (f fixedPages) List(_ context.Context, _ bucket.ListRequest, fn func(bucket.Page) error) error {
+	return fn(f.page)
+}
+
+func TestPagesOfTheStoreAreNotWrittenTo(t *testing.T) {
+	for _, kind := range []fakes.Kind{fakes.ShiftTimes(time.Hour), fakes.NoTimes(), fakes.ShuffleObjects(1)} {
+		inner := fixedPages{page: bucket.Page{Objects: []bucket.Object{{Key: "a", StoreTime: epoch}, {Key: "b"}}}}
+		if _, err := listed(t, fakes.NewFaulty(t, inner, fakes.Fault{Kind: kind})); err != nil {
+			t.Fatal(err)
+		}
+		if o := inner.page.Objects[0]; o.Key != "a" || !o.StoreTime.Equal(epoch) {
+			t.Errorf("%v: the store's own page now begins with %v", kind, o)
+		}
+	}
+}
+
+// Of any op, only the calls count that the kind can strike.
+func TestKindsPassOverOtherCalls(t *testing.T) {
+	f := fakes.NewFaulty(t, store(t), fakes.Fault{Nth: 2, Kind: fakes.FailPage(1, errX)})
+	for i, want := range []error{nil, errX, nil} {
+		put(t, f, "k1")
+		if _, err := listed(t, f); !errors.Is(err, want) {
+			t.Errorf("listing %d: %v, want %v", i+1, err, want)
+		}
 	}
 }
 

@@ -151,6 +151,9 @@ func TestPagesOfAListAreDisjointAndComplete(t *testing.T) {
 			if page.Next == nil {
 				return ids
 			}
+			if len(ids) > 2*len(want) {
+				t.Fatalf("the pages of %d do not end: %q", limit, ids)
+			}
 			cursor = "&cursor=" + url.QueryEscape(*page.Next)
 			between()
 		}

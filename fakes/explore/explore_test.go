@@ -237,6 +237,50 @@ func TestFindsWhatOnlyACrashAfterShows(t *testing.T) {
 	mustFind(t, s, "CRASH after")
 }
 
+// A reader that takes a listing that broke off for a whole one.
+func TestFindsWhatOnlyAFailedReadShows(t *testing.T) {
+	for name, read := range map[string]func(context.Context, *explore.Env) (int, error){
+		"list": func(ctx context.Context, env *explore.Env) (n int, err error) {
+			env.Objects().List(ctx, bucket.ListRequest{}, func(p bucket.Page) error {
+				n += len(p.Objects)
+				return nil
+			})
+			return n, nil
+		},
+		"head": func(ctx context.Context, env *explore.Env) (n int, err error) {
+			for _, key := range []bucket.Key{"a", "b", "c"} {
+				if _, err := env.Objects().Head(ctx, key); err == nil {
+					n++
+				}
+			}
+			return n, nil
+		},
+	} {
+		s := explore.Scenario{
+			Name: name,
+			Setup: func(w *explore.World) {
+				for _, key := range []bucket.Key{"a", "b", "c"} {
+					w.Put(key, "", w.Now())
+				}
+			},
+			Actors: []explore.Actor{{Name: "reader", Run: func(ctx context.Context, env *explore.Env) error {
+				n, err := read(ctx, env)
+				env.Log(n)
+				return err
+			}}},
+			Check: func(f *explore.Final) error {
+				if r := f.Actor("reader"); r.Done && r.Log[0] != "3" {
+					return fmt.Errorf("%s of 3 objects, and no error", r.Log[0])
+				}
+				return nil
+			},
+		}
+		everyKindBut(t, s, explore.FailedRead)
+		s.Faults = explore.FailedRead
+		mustFind(t, s, "FAULT read failed")
+	}
+}
+
 // A write that is carried out long after its answer was lost undoes a later one.
 func TestFindsWhatOnlyALateWriteShows(t *testing.T) {
 	s := explore.Scenario{

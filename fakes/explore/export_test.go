@@ -14,7 +14,7 @@ func FreeStore(t testing.TB, s Scenario) bucket.Objects {
 	s = s.withDefaults()
 	s.Actors = []Actor{{Name: "free"}}
 	r := &run{over: make(chan struct{}), signal: make(chan struct{}, 1), gone: make([]int, 1),
-		state: state{scenario: &s, actors: make([]actorState, 1)}}
+		state: state{scenario: &s, actors: make([]progress, 1)}}
 	served := make(chan struct{})
 	go func() {
 		defer close(served)

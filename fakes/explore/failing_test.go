@@ -163,6 +163,7 @@ func TestTimersFireBetweenRequests(t *testing.T) {
 	waits := func(d time.Duration) func(context.Context, *explore.Env) error {
 		return func(ctx context.Context, env *explore.Env) error {
 			began := time.Now()
+			env.Point("going to sleep")
 			time.Sleep(d)
 			env.Point("awake")
 			ctx, cancel := context.WithTimeout(ctx, time.Minute)
@@ -173,17 +174,24 @@ func TestTimersFireBetweenRequests(t *testing.T) {
 			return nil
 		}
 	}
-	explore.Run(t, explore.Scenario{
+	s := explore.Scenario{
 		Name:   "timers",
 		Actors: []explore.Actor{{Name: "a", Run: waits(time.Hour)}, {Name: "b", Run: waits(2 * time.Hour)}},
+		Faults: explore.Crashes,
 		Check: func(f *explore.Final) error {
-			a, b := f.Actors[0].Log[0], f.Actors[1].Log[0]
-			if a != "1h1m0s context deadline exceeded" || b != "2h1m0s context deadline exceeded" {
-				return fmt.Errorf("a %q, b %q", a, b)
+			for i, want := range []string{"1h1m0s context deadline exceeded", "2h1m0s context deadline exceeded"} {
+				if a := f.Actors[i]; !a.Crashed && a.Log[0] != want {
+					return fmt.Errorf("actor %s: %q", a.Name, a.Log)
+				}
 			}
 			return nil
 		},
-	})
+	}
+	merged := explore.Run(t, s)
+	s.Unmerged = true
+	if whole := explore.Run(t, s); merged.States != whole.States {
+		t.Errorf("merged %v, unmerged %v", merged, whole)
+	}
 }
 
 // A request that its own context abandons is gone; a crashed actor runs no further, whatever its timers do, and its

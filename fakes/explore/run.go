@@ -41,7 +41,7 @@ type run struct {
 func startRun(s *Scenario, trace func(string)) *run {
 	r := &run{
 		began: time.Now(), trace: trace, over: make(chan struct{}), signal: make(chan struct{}, 1),
-		state:  state{scenario: s, world: s.world(), actors: make([]actorState, len(s.Actors))},
+		state:  state{scenario: s, world: s.world(), actors: make([]progress, len(s.Actors))},
 		panics: make([]string, len(s.Actors)), gone: make([]int, len(s.Actors)),
 	}
 	for i := range s.Actors {

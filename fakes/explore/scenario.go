@@ -13,12 +13,13 @@ import (
 type Scenario struct {
 	// Name stands at the head of a failure.
 	Name string
-	// Setup builds the store that every run starts with; nil is an empty store at Start.
+	// Setup builds the store that every run starts with; nil is an empty store.
+	// It is called for every run and must do the same each time.
 	Setup func(*World)
 	// Actors run at once. Their order names them in schedules.
 	Actors []Actor
-	// Check is called with every end state that can be reached (every actor finished or crashed, nothing on its way);
-	// an error fails the run.
+	// Check is called with every end state that can be reached (every actor finished or crashed, nothing on its way),
+	// once for each; an error fails the run.
 	Check func(*Final) error
 	// Invariant, if set, is called with every state in which each actor waits at a stop, the first and the end states
 	// included.
@@ -100,7 +101,7 @@ func (f Fault) String() string {
 	return s
 }
 
-// Start is the store's clock at the beginning of a run, unless Setup sets another.
+// start is the store's clock at the beginning of a run, unless Setup sets another.
 var start = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
 // A World is the store before the run; Setup fills it.

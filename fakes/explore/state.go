@@ -18,10 +18,11 @@ type state struct {
 	strikes  []Strike
 	elapsed  time.Duration // in the bubble
 	pending  []*request    // in the order of choices
-	actors   []actorState
+	actors   []progress
 }
 
-type actorState struct {
+// progress is how far an actor has come.
+type progress struct {
 	answers digest // of its requests and their answers, in order
 	crashed bool
 	done    bool

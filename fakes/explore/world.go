@@ -206,7 +206,7 @@ type answer struct {
 	time   time.Time
 }
 
-// digest covers all that an actor can see of the answer.
+// hash adds all that an actor can see of the answer.
 func (a *answer) hash(h *hasher) {
 	if a.err != nil {
 		h.str("error").str(a.err.Error())

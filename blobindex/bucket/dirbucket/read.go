@@ -14,15 +14,15 @@ import (
 func (b *Bucket) Open(ctx context.Context, key bucket.Key) (io.ReadCloser, error) {
 	var f *os.File
 	err := b.look(ctx, key, func(p *place) error {
-		m, err := p.regular()
-		if err != nil {
-			return err
+		if _, err := p.regular(); err != nil {
+			return err // a pipe, say, must not even be opened
 		}
+		var err error
 		if f, err = p.parent().open(p.name, false); err != nil {
 			return err
 		}
-		// It may have become something else since.
-		if m, err = fileMeta(f); err == nil && !m.regular {
+		m, err := fileMeta(f)
+		if err == nil && !m.regular { // it has become something else since
 			err = fmt.Errorf("not a regular file: %w", bucket.ErrNotExist)
 		}
 		return err
