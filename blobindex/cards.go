@@ -47,6 +47,7 @@ type View struct {
 	Complete   bool
 	StaleSince time.Time
 	Cause      error
+	Recent     []Ended   // the items that finished last, as many as were asked for
 	AsOf       time.Time // the instant that it was judged at
 	Clock      Clock     // whose clock that is
 	Cost       Cost
@@ -57,9 +58,10 @@ type CardsRequest struct {
 	Limit  int    // the most cards, 1 to MaxCards; 0 means DefaultCards
 	Subkey string // only items of this sub-key
 	Owner  string // only items that the resolver says are this owner's
+	Recent int    // how many of the items that finished last to tell beside, of the same listing; 0 to MaxCards
 }
 
-// MaxCards is the largest Limit of a CardsRequest.
+// MaxCards is the largest Limit, and the largest Recent, of a CardsRequest.
 const MaxCards = 200
 
 // ErrRequest is wrapped by the errors for requests that make no sense.
@@ -72,6 +74,9 @@ func (n *Namespace) Cards(ctx context.Context, req CardsRequest) (View, error) {
 	req.Limit = or(req.Limit, DefaultCards)
 	if req.Limit < 1 || req.Limit > MaxCards {
 		return View{}, fmt.Errorf("%w: limit is %d; give 1 to %d", ErrRequest, req.Limit, MaxCards)
+	}
+	if req.Recent < 0 || req.Recent > MaxCards {
+		return View{}, fmt.Errorf("%w: recent is %d; give 0 to %d", ErrRequest, req.Recent, MaxCards)
 	}
 	l, err := n.list(ctx)
 	if err != nil {
@@ -88,6 +93,10 @@ func (n *Namespace) Cards(ctx context.Context, req CardsRequest) (View, error) {
 	v := View{
 		Cards: r.cards, Complete: true, AsOf: l.now, Clock: whose(l.store), Counts: r.counts(),
 		Cost: Cost{List: l.pages, Get: r.spent},
+	}
+	if req.Recent > 0 {
+		finished := d.Finished()
+		v.Recent = ended(finished[:min(req.Recent, len(finished))])
 	}
 	n.x.views.put(viewKey{n.name, req}, v)
 	return v, nil
@@ -190,13 +199,19 @@ func (r *resolution) resolve(ctx context.Context, todo []Target) error {
 // resolveTimeout bounds one answer of a resolver: a card with the state unknown beats a page that does not come.
 const resolveTimeout = 5 * time.Second
 
-func (n *Namespace) ask(ctx context.Context, t Target) (Status, error) {
+// ask asks the resolver about one item. A resolver that panics has said nothing.
+func (n *Namespace) ask(ctx context.Context, t Target) (s Status, err error) {
 	if err := n.x.resolves.acquire(ctx, n.name); err != nil {
 		return Status{}, err
 	}
 	defer n.x.resolves.release()
 	ctx, cancel := context.WithTimeout(ctx, resolveTimeout)
 	defer cancel()
+	defer func() {
+		if r := recover(); r != nil {
+			s, err = Status{}, fmt.Errorf("the resolver panicked: %v", r)
+		}
+	}()
 	return n.x.resolver.Resolve(ctx, t)
 }
 

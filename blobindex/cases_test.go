@@ -41,7 +41,7 @@ func TestCase_C07_NoBoundary(t *testing.T) {
 		if err != nil {
 			t.Fatalf("prefix %q: %v", prefix, err)
 		}
-		names, err := x.Namespaces(t.Context())
+		names, _, err := x.Namespaces(t.Context())
 		if err != nil || !slices.Equal(names, []string{"team"}) {
 			t.Errorf("prefix %q: namespaces %q %v", prefix, names, err)
 		}
@@ -129,7 +129,7 @@ func TestCase_C24_Unsorted(t *testing.T) {
 			t.Errorf("%s: sorted against shuffled:\n%s\n%+v %+v", name, diff, a.Counts, b.Counts)
 		}
 	}
-	names, err := mixed.Namespaces(t.Context())
+	names, _, err := mixed.Namespaces(t.Context())
 	if err != nil || !slices.Equal(names, []string{"team0", "team1", "team2"}) {
 		t.Errorf("namespaces %q %v", names, err)
 	}

@@ -59,7 +59,7 @@ func (n *Namespace) Explain(ctx context.Context, id itemid.ID) (Explanation, err
 	}
 	n.rememberDead(known, d.Buried())
 	e := n.explain(d, id, status)
-	e.ID, e.AsOf, e.Clock, e.StartedAt, e.Cost = id.String(), l.now, whose(l.store), id.Time(), cost
+	e.ID, e.AsOf, e.Clock, e.StartedAt, e.Cost = id.String(), l.now, whose(l.store), spellable(id.Time()), cost
 	return e, nil
 }
 
@@ -163,6 +163,14 @@ func stateText(s Status) string {
 		return ""
 	}
 	return " (" + s.State.String() + ")"
+}
+
+// spellable cuts times that JSON cannot spell: some grammars reach beyond the year 9999.
+func spellable(t time.Time) time.Time {
+	if last := time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC); t.After(last) {
+		return last
+	}
+	return t
 }
 
 func stamp(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z") }

@@ -17,6 +17,15 @@ const MaxLabels = 1024
 // ErrLabels is wrapped by the errors for labels that cannot be stored or read.
 var ErrLabels = errors.New("blobindex: unusable labels")
 
+// ErrLabelsTooLarge is wrapped, beside ErrLabels, by the error for labels that take more than MaxLabels.
+var ErrLabelsTooLarge = errors.New("blobindex: labels too large")
+
+// Check returns the error that Register would refuse the labels with: one that wraps ErrLabels, or nil.
+func (l Labels) Check() error {
+	_, err := l.encode()
+	return err
+}
+
 // encode returns the marker's body: nothing for no labels.
 func (l Labels) encode() ([]byte, error) {
 	if len(l) == 0 {
@@ -37,8 +46,8 @@ func (l Labels) encode() ([]byte, error) {
 		return nil, fmt.Errorf("%w: %w", ErrLabels, err)
 	}
 	if len(body) > MaxLabels {
-		return nil, fmt.Errorf("%w: they take %d bytes as JSON, and a marker holds %d: shorten them", ErrLabels,
-			len(body), MaxLabels)
+		return nil, fmt.Errorf("%w: %w: they take %d bytes as JSON, and a marker holds %d: shorten them", ErrLabels,
+			ErrLabelsTooLarge, len(body), MaxLabels)
 	}
 	return body, nil
 }

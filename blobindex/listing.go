@@ -184,33 +184,44 @@ type Ended struct {
 	EndedAt   time.Time `json:"ended_at"`
 }
 
-// Recent returns the finished items of which a tombstone is still there, last ended first: ⌈keys/1000⌉ LIST. Errors: as
-// for List.
-func (n *Namespace) Recent(ctx context.Context) ([]Ended, error) {
+// A RecentListing is the finished items of a namespace, last ended first, ties by id.
+type RecentListing struct {
+	Items []Ended
+	AsOf  time.Time // the instant that it was judged at
+	Clock Clock
+	Cost  Cost
+}
+
+// Recent returns the finished items of which a tombstone is still there: ⌈keys/1000⌉ LIST. Errors: as for List.
+func (n *Namespace) Recent(ctx context.Context) (RecentListing, error) {
 	l, err := n.list(ctx)
 	if err != nil {
-		return nil, err
+		return RecentListing{}, err
 	}
 	d := l.keys.Decide(l.now, n.knownDead())
 	n.sweep(l, d)
-	out := []Ended{}
-	for _, it := range d.Finished() {
-		out = append(out, Ended{
+	return RecentListing{Items: ended(d.Finished()), AsOf: l.now, Clock: whose(l.store), Cost: Cost{List: l.pages}}, nil
+}
+
+func ended(items []prune.Item) []Ended {
+	out := make([]Ended, len(items))
+	for i, it := range items {
+		out[i] = Ended{
 			ID: it.ID.String(), Subkey: it.ID.Subkey(), Outcome: it.Outcome, StartedAt: it.ID.Time(), EndedAt: it.Ended,
-		})
+		}
 	}
-	return out, nil
+	return out
 }
 
 // Namespaces returns the names of the namespaces that hold a key, ascending; for a flat index FlatNamespace alone. On a
 // store that lists in order it takes one LIST for each namespace, else it lists the whole index. Errors: as for List.
-func (x *Index) Namespaces(ctx context.Context) ([]string, error) {
+func (x *Index) Namespaces(ctx context.Context) (names []string, cost Cost, err error) {
 	if x.flat {
-		return []string{FlatNamespace}, nil
+		return []string{FlatNamespace}, Cost{}, nil
 	}
 	release, err := x.await(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("waiting to list index %q: %w", x.name, err)
+		return nil, Cost{}, fmt.Errorf("waiting to list index %q: %w", x.name, err)
 	}
 	defer release()
 	found := make(map[string]bool)
@@ -219,6 +230,7 @@ func (x *Index) Namespaces(ctx context.Context) ([]string, error) {
 	for {
 		var skip string
 		err := x.objects.List(ctx, req, func(p bucket.Page) error {
+			cost.List++
 			for _, o := range p.Objects {
 				name, _, ok := strings.Cut(strings.TrimPrefix(string(o.Key), req.Prefix), "/")
 				if !ok || CheckName(name) != nil {
@@ -236,15 +248,15 @@ func (x *Index) Namespaces(ctx context.Context) ([]string, error) {
 			// "0" follows "/": no key of the namespace is greater, and every other key that comes later is.
 			after := bucket.Key(req.Prefix + skip + "0")
 			if after <= req.After {
-				return nil, fmt.Errorf("listing the namespaces of index %q: %w: it lists keys before the one that it was to "+
+				return nil, cost, fmt.Errorf("listing the namespaces of index %q: %w: it lists keys before the one that it was to "+
 					"start after", x.name, ErrIncomplete)
 			}
 			req.After = after
 			continue
 		}
 		if err != nil {
-			return nil, fmt.Errorf("listing the namespaces of index %q: %w", x.name, err)
+			return nil, cost, fmt.Errorf("listing the namespaces of index %q: %w", x.name, err)
 		}
-		return sortedKeys(found), nil
+		return sortedKeys(found), cost, nil
 	}
 }

@@ -100,6 +100,7 @@ func TestP2_AtTheCutoff(t *testing.T) {
 func TestP3_OnlyTheProvenDead(t *testing.T) {
 	w := newWorld(t)
 	dead, failing, unknown, run := w.id("a", -4*time.Minute), w.id("b", -3*time.Minute), w.id("c", -2*time.Minute), w.id("d", 0)
+	panicking := w.id("e", -time.Minute)
 	for _, key := range []string{"", dead.String() + "x", "sub/" + dead.String(), "garbage", run.String() + "~gone"} {
 		w.put("_active_runs/team/"+key, "")
 	}
@@ -110,6 +111,8 @@ func TestP3_OnlyTheProvenDead(t *testing.T) {
 		switch target.ID.String() {
 		case failing.String():
 			return blobindex.Status{State: blobindex.FailedRun}, errors.New("the state store is down")
+		case panicking.String():
+			panic("a resolver with a bug")
 		case unknown.String():
 			return blobindex.Status{}, nil
 		}
@@ -118,9 +121,9 @@ func TestP3_OnlyTheProvenDead(t *testing.T) {
 	sweeper := blobindex.NewSweeper(w.mem, nil, w.host.Now)
 	defer sweeper.Close()
 	n := w.team(nil, blobindex.Options{Resolver: r, Sweeper: sweeper})
-	register(t, n, dead, failing, unknown, run)
+	register(t, n, dead, failing, unknown, panicking, run)
 	before := w.keys()
-	wantCards(t, n, run, unknown, failing)
+	wantCards(t, n, run, panicking, unknown, failing)
 	if err := sweeper.Idle(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -151,8 +151,11 @@ func TestRecent(t *testing.T) {
 		{ID: a.String(), Subkey: "a", Outcome: blobindex.Cancelled, StartedAt: a.Time(), EndedAt: w.store.Now()},
 		{ID: b.String(), Subkey: "b", Outcome: blobindex.Done, StartedAt: b.Time(), EndedAt: w.store.Now().Add(-time.Second)},
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
+	if diff := cmp.Diff(want, got.Items); diff != "" || got.Cost.List != 1 || got.Clock != blobindex.StoreClock {
+		t.Errorf("%+v (-want +got):\n%s", got, diff)
+	}
+	if v := mustCards(t, n, blobindex.CardsRequest{Recent: 1}); !cmp.Equal(v.Recent, want[:1]) || v.Cost.List != 1 {
+		t.Errorf("beside the cards: %+v", v)
 	}
 	wantCards(t, n)
 	if r, err := janitor.Pass(t.Context(), x, nil); err != nil || r.Deleted["finished"] != 1 {
@@ -174,12 +177,12 @@ func TestNamespaces(t *testing.T) {
 		w.put("_active_runs/"+key, "")
 	}
 	count := fakes.NewCounter(w.mem)
-	names, err := w.index(count, blobindex.Options{}).Namespaces(t.Context())
+	names, cost, err := w.index(count, blobindex.Options{}).Namespaces(t.Context())
 	if err != nil || !slices.Equal(names, []string{"a", "big", "big-x"}) {
 		t.Errorf("%q %v", names, err)
 	}
-	if got := count.Snapshot().List; got > 5 {
-		t.Errorf("it took %d LISTs", got)
+	if got := count.Snapshot().List; got > 5 || cost != (blobindex.Cost{List: got}) {
+		t.Errorf("it took %d LISTs, and tells %+v", got, cost)
 	}
 }
 
@@ -248,7 +251,8 @@ func TestLabels(t *testing.T) {
 		"oversize": {"title": strings.Repeat("x", 1100)}, "unnamed": {"": "x"}, "control": {"title": "a\nb"},
 		"invalid UTF-8": {"title": "\xff"},
 	} {
-		if _, err := n.Register(t.Context(), w.id("a", 0), bad); !errors.Is(err, blobindex.ErrLabels) {
+		if _, err := n.Register(t.Context(), w.id("a", 0), bad); !errors.Is(err, blobindex.ErrLabels) ||
+			errors.Is(err, blobindex.ErrLabelsTooLarge) != (name == "oversize") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

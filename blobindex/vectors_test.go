@@ -387,7 +387,7 @@ func (v vector) view(t *testing.T, by stillBucket) (got vectorWant, asked []stri
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, e := range recent {
+	for _, e := range recent.Items {
 		got.Finished = append(got.Finished, vectorFinished{e.ID, string(e.Outcome)})
 	}
 	slices.Sort(resolver.asked)

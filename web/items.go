@@ -92,8 +92,8 @@ func (s *Server) CreateItem(ctx context.Context, r api.CreateItemRequestObject) 
 	if item.Labels != nil {
 		labels = *item.Labels
 	}
-	if err := checkLabels(labels); err != nil {
-		return nil, err // before a key is remembered for what cannot be registered
+	if err := blobindex.Labels(labels).Check(); err != nil {
+		return nil, storeProblem(err, reads) // before a key is remembered for what cannot be registered
 	}
 	mint := func() (itemid.ID, error) { return x.Mint(subkey) }
 	var use keyUse
@@ -153,9 +153,6 @@ func (s *Server) claim(r api.CreateItemRequestObject, key string, item api.NewIt
 }
 
 func register(ctx context.Context, n *blobindex.Namespace, id itemid.ID, labels api.Labels) (*api.Registered, error) {
-	if err := checkLabels(labels); err != nil {
-		return nil, err
-	}
 	reg, err := n.Register(ctx, id, blobindex.Labels(labels))
 	if err != nil {
 		return nil, storeProblem(err, writes)
@@ -168,21 +165,6 @@ func register(ctx context.Context, n *blobindex.Namespace, id itemid.ID, labels 
 		answer.StoredAt = &stored
 	}
 	return answer, nil
-}
-
-// checkLabels tells labels that are too large from those that are wrong.
-func checkLabels(labels api.Labels) error {
-	body, err := json.Marshal(labels)
-	if err != nil {
-		return internal(err)
-	}
-	if len(body) > blobindex.MaxLabels {
-		return &problem{
-			status: http.StatusRequestEntityTooLarge, code: codeTooLarge,
-			detail: "The labels take more than 1 KiB as JSON; nothing was done.", action: "Shorten them.",
-		}
-	}
-	return nil
 }
 
 func created(index, namespace string, answer *api.Registered) api.CreatedJSONResponse {

@@ -11,7 +11,6 @@ import (
 
 	"github.com/blobindex/indexd/blobindex"
 	"github.com/blobindex/indexd/blobindex/itemid"
-	"github.com/blobindex/indexd/prune"
 	"github.com/blobindex/indexd/web/api"
 )
 
@@ -99,22 +98,6 @@ func (s *Server) ListItems(ctx context.Context, r api.ListItemsRequestObject) (a
 	}, nil
 }
 
-// A recent is what finished lately, last ended first, and how it was found out.
-type recent struct {
-	ended []prune.Item
-	asOf  time.Time
-	clock blobindex.Clock
-	cost  blobindex.Cost
-}
-
-func listRecent(ctx context.Context, n *blobindex.Namespace) (recent, error) {
-	scanned, stats, err := n.Scan(ctx)
-	if err != nil {
-		return recent{}, storeProblem(err, reads)
-	}
-	return recent{scanned.Decision.Finished(), stats.AsOf, stats.Clock, blobindex.Cost{List: stats.Pages}}, nil
-}
-
 // ListRecent is GET …/recent.
 func (s *Server) ListRecent(ctx context.Context, r api.ListRecentRequestObject) (api.ListRecentResponseObject, error) {
 	x, n, err := s.namespace(r.Index, r.Namespace)
@@ -132,29 +115,29 @@ func (s *Server) ListRecent(ctx context.Context, r api.ListRecentRequestObject) 
 			return nil, badCursor()
 		}
 	}
-	l, err := listRecent(ctx, n)
+	l, err := n.Recent(ctx)
 	if err != nil {
-		return nil, err
+		return nil, storeProblem(err, reads)
 	}
 	start := 0
 	if place != "" {
 		last := time.Unix(0, nanos)
-		start = sort.Search(len(l.ended), func(i int) bool {
-			it := l.ended[i]
-			return cmp.Or(it.Ended.Compare(last), strings.Compare(it.ID.String(), id)) < 0
+		start = sort.Search(len(l.Items), func(i int) bool {
+			it := l.Items[i]
+			return cmp.Or(it.EndedAt.Compare(last), strings.Compare(it.ID, id)) < 0
 		})
 	}
-	items, next := page(l.ended, r.Params.Limit, start, func(it prune.Item) string {
-		return strconv.FormatInt(it.Ended.UnixNano(), 10) + " " + it.ID.String()
+	items, next := page(l.Items, r.Params.Limit, start, func(it blobindex.Ended) string {
+		return strconv.FormatInt(it.EndedAt.UnixNano(), 10) + " " + it.ID
 	})
 	body := api.Recent{Items: make([]api.Ended, len(items)), Next: next}
 	for i, it := range items {
 		body.Items[i] = api.Ended{
-			Id: it.ID.String(), Subkey: it.ID.Subkey(), Outcome: api.Outcome(it.Outcome),
-			StartedAt: instant(it.ID.Time()), EndedAt: instant(it.Ended),
+			Id: it.ID, Subkey: it.Subkey, Outcome: api.Outcome(it.Outcome),
+			StartedAt: instant(it.StartedAt), EndedAt: instant(it.EndedAt),
 		}
 	}
-	j := s.judged(l.asOf, l.clock, l.cost)
+	j := s.judged(l.AsOf, l.Clock, l.Cost)
 	return api.ListRecent200JSONResponse{
 		Body:    body,
 		Headers: api.ListRecent200ResponseHeaders{IndexdAsOf: j.asOf, IndexdClock: j.clock, IndexdCost: j.cost},

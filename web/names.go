@@ -25,6 +25,11 @@ type knownNames struct {
 	at    time.Time
 }
 
+type found struct {
+	names []string
+	cost  blobindex.Cost
+}
+
 // last returns what was learned last, however long ago.
 func (c *nameCache) last(x *blobindex.Index) (knownNames, bool) {
 	c.mu.Lock()
@@ -33,17 +38,18 @@ func (c *nameCache) last(x *blobindex.Index) (knownNames, bool) {
 	return k, ok
 }
 
-// list returns the namespaces of x as they were namesLife ago or later; callers share one listing.
-func (c *nameCache) list(ctx context.Context, x *blobindex.Index, now time.Time) ([]string, error) {
+// list returns the namespaces of x as they were namesLife ago or later, and what finding them took just now; callers
+// share one listing, and all are told its cost.
+func (c *nameCache) list(ctx context.Context, x *blobindex.Index, now time.Time) ([]string, blobindex.Cost, error) {
 	k, ok := c.last(x)
 	if ok && now.Sub(k.at) < namesLife {
-		return k.names, nil
+		return k.names, blobindex.Cost{}, nil
 	}
 	// The listing is everybody's: it does not end with the request that happened to come first.
 	shared, cancel := context.WithTimeout(context.WithoutCancel(ctx), defaultTimeout)
 	done := c.flight.DoChan(x.Name(), func() (any, error) {
 		defer cancel()
-		names, err := x.Namespaces(shared)
+		names, cost, err := x.Namespaces(shared)
 		if err == nil {
 			c.mu.Lock()
 			defer c.mu.Unlock()
@@ -52,13 +58,13 @@ func (c *nameCache) list(ctx context.Context, x *blobindex.Index, now time.Time)
 			}
 			c.known[x.Name()] = knownNames{names, now}
 		}
-		return names, err
+		return found{names, cost}, err
 	})
 	select {
 	case r := <-done:
-		names, _ := r.Val.([]string)
-		return names, r.Err
+		f, _ := r.Val.(found)
+		return f.names, f.cost, r.Err
 	case <-ctx.Done():
-		return nil, ctx.Err()
+		return nil, blobindex.Cost{}, ctx.Err()
 	}
 }

@@ -3,7 +3,6 @@ package web
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -32,28 +31,28 @@ func (s *Server) page(c echo.Context) error {
 			return storeProblem(err, reads) // before anything is asked of the store
 		}
 	}
-	names := s.namespaces(ctx, x)
+	names, cost := s.namespaces(ctx, x)
 	n, err := x.Namespace(or(namespace, firstNamespace(x, names)))
 	if err != nil {
 		return storeProblem(err, reads)
 	}
-	v, err := s.cards(ctx, n, blobindex.CardsRequest{})
+	v, err := s.cards(ctx, n, blobindex.CardsRequest{Recent: pageRecent})
 	if err != nil {
 		return err
 	}
 	p := s.frame(x, n.Name(), names)
-	p.View = s.view(ctx, x, n, v)
+	p.View = s.view(x, n, v, cost)
 	p.View.Base = "http://" + c.Request().Host
 	return render(c, http.StatusOK, p)
 }
 
 // namespaces are those of the picker; the page does without rather than fail.
-func (s *Server) namespaces(ctx context.Context, x *blobindex.Index) []string {
-	names, err := s.names.list(ctx, x, s.opt.Now())
+func (s *Server) namespaces(ctx context.Context, x *blobindex.Index) ([]string, blobindex.Cost) {
+	names, cost, err := s.names.list(ctx, x, s.opt.Now())
 	if err != nil {
 		s.opt.Log.Warn("listing the namespaces for the page failed", "index", x.Name(), "error", err)
 	}
-	return names
+	return names, cost
 }
 
 const defaultNamespace = "default"
@@ -122,8 +121,8 @@ func render(c echo.Context, status int, p ui.Page) error {
 	return c.Blob(status, "text/html; charset=utf-8", buf.Bytes())
 }
 
-// view is what the page shows of a blobindex.View.
-func (s *Server) view(ctx context.Context, x *blobindex.Index, n *blobindex.Namespace, v blobindex.View) *ui.View {
+// view is what the page shows of a blobindex.View; names is what finding the namespaces took.
+func (s *Server) view(x *blobindex.Index, n *blobindex.Namespace, v blobindex.View, names blobindex.Cost) *ui.View {
 	path := namespacePath(x.Name(), n.Name())
 	out := &ui.View{
 		Live: v.Counts.Live, Shown: v.Counts.Shown, AsOf: v.AsOf, Now: v.AsOf, HostClock: v.Clock == blobindex.HostClock,
@@ -133,33 +132,21 @@ func (s *Server) view(ctx context.Context, x *blobindex.Index, n *blobindex.Name
 	if now, ok := x.StoreNow(); ok && out.Stale && now.After(v.AsOf) {
 		out.Now = now // ages go on while the store is away
 	}
-	running := make(map[string]bool)
 	for _, c := range cardsBody(v).Cards {
-		running[c.Id] = true
 		out.Cards = append(out.Cards, ui.Card{
 			ID: c.Id, Subkey: c.Subkey, Title: c.Title, Owner: c.Owner, URL: c.Url, State: string(c.State), Late: c.Late,
 			Started: c.StartedAt, LastSeen: c.LastSeenAt, Progress: c.Progress,
 			ExplainURL: itemPath(x.Name(), n.Name(), c.Id) + "/explain",
 		})
 	}
-	cost := v.Cost
-	if out.Stale {
-		out.RecentMissing = true // the store is away: it is not asked again
-	} else if l, err := listRecent(ctx, n); err != nil {
-		s.opt.Log.Warn("listing what finished failed", "namespace", n.Name(), "error", errors.Unwrap(err))
-		out.RecentMissing = true
-	} else {
-		cost.List += l.cost.List
-		for _, it := range l.ended {
-			// The second listing is later than the first: what ended between them is still a card.
-			if id := it.ID.String(); len(out.Recent) < pageRecent && !it.Ended.After(v.AsOf) && !running[id] {
-				out.Recent = append(out.Recent, ui.Ended{
-					ID: id, Subkey: it.ID.Subkey(), Outcome: string(it.Outcome), Took: it.Ended.Sub(it.ID.Time()),
-					Ended: it.Ended, ExplainURL: itemPath(x.Name(), n.Name(), id) + "/explain",
-				})
-			}
-		}
+	for _, e := range v.Recent {
+		out.Recent = append(out.Recent, ui.Ended{
+			ID: e.ID, Subkey: e.Subkey, Outcome: string(e.Outcome), Took: e.EndedAt.Sub(e.StartedAt), Ended: e.EndedAt,
+			ExplainURL: itemPath(x.Name(), n.Name(), e.ID) + "/explain",
+		})
 	}
+	cost := v.Cost
+	cost.List += names.List
 	out.Cost = fmt.Sprintf("%d LIST", cost.List)
 	if cost.Get > 0 {
 		out.Cost += fmt.Sprintf(" + %d GET", cost.Get)

@@ -36,16 +36,16 @@ func TestPageShowsWhatRuns(t *testing.T) {
 	s.clock.advance(90 * time.Second)
 	s.count.Reset()
 	a := s.get("/").want(http.StatusOK) // team is the only namespace, hence the first
-	// One for the cards, one for what finished, two for the names; with a label to read on each card.
-	s.wantRequests(fakes.Counts{List: 4, Open: 8})
+	// One for the view, two for the names; with a label to read on each card.
+	s.wantRequests(fakes.Counts{List: 3, Open: 8})
 	a.says("8 of 9 running", "1 more is running", "1 replaced by a newer run", "1 key that is no item", "Again", "mara",
-		"running for 1:10", "seen 1 min ago", "cancelled k0 0:00 1 min ago", "This view took 2 LIST + 8 GET, $0.0000132",
+		"running for 1:10", "seen 1 min ago", "cancelled k0 0:00 1 min ago", "This view took 3 LIST + 8 GET, $0.0000182",
 		"As of 2026-03-01 12:01:30 UTC by the store's clock")
 	if a.header.Get("Cache-Control") != "no-store" || a.header.Get("Content-Type") != "text/html; charset=utf-8" {
 		t.Error(a.header)
 	}
 	s.get("/?namespace=team").want(http.StatusOK)
-	s.wantRequests(fakes.Counts{List: 2, Open: 8}) // the names are remembered
+	s.wantRequests(fakes.Counts{List: 1, Open: 8}) // the names are remembered
 }
 
 func TestPagePickers(t *testing.T) {
@@ -92,9 +92,9 @@ func TestPageOfAnOldView(t *testing.T) {
 	s.clock.advance(time.Minute)
 	s.count.Reset()
 	a := s.get("/?namespace=team").want(http.StatusOK)
-	s.wantRequests(fakes.Counts{List: 2}) // the names' and the cards': what finished is not asked for
+	s.wantRequests(fakes.Counts{List: 2}) // the names' and the view's
 	a.says("This is an old view.", "since 2026-03-01 12:01:00 UTC", "from 2026-03-01 12:00:00 UTC", "1 running",
-		"running for 1:00", "What finished could not be listed")
+		"running for 1:00")
 	if strings.Contains(a.body, "secret") {
 		t.Error(a.body)
 	}
@@ -103,14 +103,6 @@ func TestPageOfAnOldView(t *testing.T) {
 	if strings.Contains(a.body, "secret") || strings.Contains(a.body, "Nothing running") {
 		t.Error(a.body)
 	}
-}
-
-func TestPageWithoutWhatFinished(t *testing.T) {
-	s := newSite(t)
-	s.do("PUT", ns+"/items/"+s.id("x"), "").want(http.StatusCreated)
-	s.get("/?namespace=team").want(http.StatusOK)
-	s.faults.Plan(fakes.Fault{Op: fakes.List, Nth: 2, Kind: fakes.NotApplied(errors.New("secret"))})
-	s.get("/?namespace=team").want(http.StatusOK).says("1 running", "What finished could not be listed", "1 LIST")
 }
 
 func TestProblemPages(t *testing.T) {

@@ -202,6 +202,9 @@ func requestProblem(err error) *problem {
 		p.code, p.detail = codeInvalidName, "The name of the index or the namespace cannot be used."
 		p.action = "A name is 1 to 63 of A-Z a-z 0-9 . _ - and begins with a letter, a digit or _; a flat index has " +
 			"the one namespace _, which no other index has."
+	case errors.Is(err, blobindex.ErrLabelsTooLarge):
+		p.status, p.code = http.StatusRequestEntityTooLarge, codeTooLarge
+		p.detail, p.action = "The labels take more than 1 KiB as JSON; nothing was done.", "Shorten them."
 	case errors.Is(err, blobindex.ErrLabels):
 		p.code, p.detail = codeLabels, "The labels cannot be stored."
 		p.action = "Give each label a name, and use no control characters."

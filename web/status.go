@@ -27,7 +27,7 @@ func (s *Server) ListNamespaces(ctx context.Context, r api.ListNamespacesRequest
 	if err != nil {
 		return nil, err
 	}
-	names, err := x.Namespaces(ctx)
+	names, _, err := x.Namespaces(ctx)
 	if err != nil {
 		return nil, storeProblem(err, reads)
 	}

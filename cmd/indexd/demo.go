@@ -24,8 +24,8 @@ func (a *app) demoCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "demo [--versus-list]",
 		Short: "Watch an index at work, with simulated producers",
-		Long: fmt.Sprintf(`Watch an index at work: simulated producers register, heartbeat, finish, fail, crash and fall silent on a temporary
-directory, and a page shows what is running. The TTL is %v, so that one sees items age out.
+		Long: fmt.Sprintf(`Watch an index at work: simulated producers register, heartbeat, finish, fail, crash and fall
+silent on a temporary directory, and a page shows what is running. The TTL is %v, so that one sees items age out.
 
 With --versus-list the same producers also keep a shared JSON list in the same directory, by reading, changing and
 writing it back, and a reader prunes it in the same way. Every request of either side takes %v to %v, as on an object

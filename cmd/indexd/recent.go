@@ -35,21 +35,18 @@ func (a *app) recent(cmd *cobra.Command, limit int) error {
 	if limit < 1 {
 		return usagef("--limit is %d; give 1 or more", limit)
 	}
-	ended, err := s.namespace.Recent(cmd.Context())
+	recent, err := s.namespace.Recent(cmd.Context())
 	if err != nil {
 		return err
 	}
+	ended := recent.Items
 	if !wantsJSON(cmd) || cmd.Flag("limit").Changed {
 		ended = ended[:min(limit, len(ended))]
 	}
 	if wantsJSON(cmd) {
 		return a.printJSON(listJSON[blobindex.Ended]{Items: ended})
 	}
-	now, known := s.index.StoreNow()
-	if !known {
-		now = time.Now() // a store that tells no time
-	}
-	return a.print(recentTable(s, ended, now))
+	return a.print(recentTable(s, ended, recent.AsOf))
 }
 
 func recentTable(s *session, ended []blobindex.Ended, now time.Time) string {

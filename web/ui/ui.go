@@ -34,11 +34,9 @@ type View struct {
 	Stale       bool
 	StaleSince  time.Time
 	Recent      []Ended
-	// RecentMissing: what finished could not be listed.
-	RecentMissing bool
-	Cost          string // "1 LIST + 3 GET"
-	Price         string // "$0"
-	Base          string // of the server's URLs, as the browser knows it
+	Cost        string // "1 LIST + 3 GET"
+	Price       string // "$0"
+	Base        string // of the server's URLs, as the browser knows it
 	// CardsURL, ItemsURL and RecentURL are where the API tells the same.
 	CardsURL, ItemsURL, RecentURL string
 }
