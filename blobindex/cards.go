@@ -53,9 +53,9 @@ type View struct {
 	Cost       Cost
 }
 
-// A CardsRequest says which cards to show. The zero value asks for the newest eight.
+// A CardsRequest says which cards to show. The zero value asks for the newest ones.
 type CardsRequest struct {
-	Limit  int    // the most cards, 1 to MaxCards; 0 means DefaultCards
+	Limit  int    // the most cards, 1 to MaxCards; 0 means Options.Cards
 	Subkey string // only items of this sub-key
 	Owner  string // only items that the resolver says are this owner's
 	Recent int    // how many of the items that finished last to tell beside, of the same listing; 0 to MaxCards
@@ -71,7 +71,7 @@ var ErrRequest = errors.New("blobindex: bad request")
 // spent: ⌈keys/1000⌉ LIST and at most Options.Budget requests of the resolver. If the listing cannot be completed, the
 // last good view of the same request is returned, marked stale; without one, the error is (as for List).
 func (n *Namespace) Cards(ctx context.Context, req CardsRequest) (View, error) {
-	req.Limit = or(req.Limit, DefaultCards)
+	req.Limit = or(req.Limit, n.x.cards)
 	if req.Limit < 1 || req.Limit > MaxCards {
 		return View{}, fmt.Errorf("%w: limit is %d; give 1 to %d", ErrRequest, req.Limit, MaxCards)
 	}

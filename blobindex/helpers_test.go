@@ -13,7 +13,6 @@ import (
 	"github.com/blobindex/indexd/blobindex/bucket"
 	"github.com/blobindex/indexd/blobindex/bucket/membucket"
 	"github.com/blobindex/indexd/blobindex/itemid"
-	"github.com/blobindex/indexd/prune"
 )
 
 // A clock that tests move by hand.
@@ -182,12 +181,4 @@ func overs(ids ...itemid.ID) *resolverFunc {
 		}
 		return blobindex.Status{State: blobindex.Running}, nil
 	}}
-}
-
-func reasons(plan []prune.Deletion) map[string]prune.Reason {
-	m := map[string]prune.Reason{}
-	for _, d := range plan {
-		m[d.Name] = d.Reason
-	}
-	return m
 }

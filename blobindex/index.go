@@ -3,6 +3,7 @@ package blobindex
 import (
 	"context"
 	"crypto/rand"
+	"fmt"
 	"io"
 	"log/slog"
 	"sync"
@@ -35,6 +36,8 @@ type Config struct {
 type Options struct {
 	// Resolver tells what has become of an item; nil means that the listing alone decides.
 	Resolver Resolver
+	// Cards is how many cards a view has where the request does not say; default 8, at most MaxCards.
+	Cards int
 	// Budget is the most requests that a resolver may make for one view; default 64.
 	Budget int
 	// MaxListings and MaxResolves bound what goes on at once in this Index, over all namespaces; default 8 and 32.
@@ -57,6 +60,7 @@ type Index struct {
 	flat     bool
 	rules    prune.Rules
 	resolver Resolver
+	cards    int
 	budget   int
 	sweeper  *Sweeper
 	now      func() time.Time
@@ -90,9 +94,13 @@ func New(objects bucket.Objects, cfg Config, opt *Options) (*Index, error) {
 	if err != nil {
 		return nil, err
 	}
+	if opt.Cards < 0 || opt.Cards > MaxCards || opt.Budget < 0 || opt.MaxListings < 0 || opt.MaxResolves < 0 {
+		return nil, fmt.Errorf("%w: cards %d, budget %d, listings %d, resolves %d; none may be negative, and cards at most %d",
+			ErrRequest, opt.Cards, opt.Budget, opt.MaxListings, opt.MaxResolves, MaxCards)
+	}
 	x := &Index{
 		objects: objects, name: or(cfg.Name, DefaultName), prefix: prefix, flat: cfg.Flat, rules: rules,
-		resolver: opt.Resolver, budget: or(opt.Budget, DefaultBudget), sweeper: opt.Sweeper,
+		resolver: opt.Resolver, cards: or(opt.Cards, DefaultCards), budget: or(opt.Budget, DefaultBudget), sweeper: opt.Sweeper,
 		now: opt.Now, rand: opt.Rand, log: opt.Log,
 		listings: semaphore.NewWeighted(int64(or(opt.MaxListings, DefaultMaxListings))),
 		resolves: newFairLimiter(or(opt.MaxResolves, DefaultMaxResolves)),

@@ -38,7 +38,6 @@ type Decision struct {
 	records []*record
 	future  []record
 	dead    map[string]bool
-	buried  []string
 	counts  Counts
 	shown   []Item // in the order of dedupe.Newest
 	scratch scratch

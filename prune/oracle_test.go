@@ -62,7 +62,9 @@ type oracleItem struct {
 	dead                 bool
 }
 
-func secondsOf(id string) int { return int(must(itemid.Epoch.Parse(id)).Time().Sub(epoch) / time.Second) }
+func secondsOf(id string) int {
+	return int(must(itemid.Epoch.Parse(id)).Time().Sub(epoch) / time.Second)
+}
 
 func newOracle(keys []object, now int, dead map[string]bool) *oracle {
 	o := &oracle{now: now, items: map[string]*oracleItem{}}

@@ -102,7 +102,7 @@ func (c *indexSettings) index(s *settings, w wiring) (*blobindex.Index, error) {
 		return nil, err
 	}
 	return blobindex.New(w.objects, cfg, &blobindex.Options{
-		Resolver: resolver, Budget: s.Resolves, Sweeper: w.sweeper, Log: w.log,
+		Resolver: resolver, Cards: s.Cards, Budget: s.Resolves, Sweeper: w.sweeper, Log: w.log,
 	})
 }
 

@@ -14,8 +14,6 @@ import (
 	"github.com/blobindex/indexd/web/api"
 )
 
-const itemsPath = "/v1/indexes/running/default/items/"
-
 // TestServe_OneDirectoryWithOthers: the server and other processes share a directory, and it stops when it is told to.
 func TestServe_OneDirectoryWithOthers(t *testing.T) {
 	p := launch(t, "serve", "--listen", "127.0.0.1:0", "--bucket", "./data")

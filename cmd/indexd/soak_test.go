@@ -57,10 +57,10 @@ type soak struct {
 	late     bool // the deadline came first
 	stopping bool
 
-	running, working      int // processes, producers among them that have work left
-	acks, kills, restarts int
-	deleted               int // by pruners
-	foreign               string
+	running, working int // processes, producers among them that have work left
+	acks, kills      int
+	deleted          int // by pruners
+	foreign          string
 }
 
 type soakProc struct {

@@ -102,3 +102,11 @@ func tempFiles(root string) []string {
 	}
 	return names
 }
+
+// A readFunc is a reader at its end, which does something when it is asked.
+type readFunc func()
+
+func (f readFunc) Read([]byte) (int, error) {
+	f()
+	return 0, io.EOF
+}

@@ -26,7 +26,9 @@ func wantNoObject(t *testing.T, b *dirbucket.Bucket, key bucket.Key) {
 	if _, err := b.Open(t.Context(), key); !errors.Is(err, bucket.ErrNotExist) {
 		t.Errorf("Open(%q): %v, want ErrNotExist", key, err)
 	}
-	for _, body := range []io.Reader{nil, strings.NewReader("body")} {
+	// Refused before anything is written: no more is read of the body than tells that it is not empty.
+	rest := readFunc(func() { t.Errorf("Put(%q) read on", key) })
+	for _, body := range []io.Reader{nil, io.MultiReader(strings.NewReader("body"), rest)} {
 		if _, err := b.Put(t.Context(), key, body); !errors.Is(err, bucket.ErrInvalidKey) {
 			t.Errorf("Put(%q): %v, want ErrInvalidKey", key, err)
 		}
@@ -52,6 +54,15 @@ func TestPut_KeyTooLong(t *testing.T) {
 	}
 	if got, err := list(t.Context(), b, bucket.ListRequest{}); err != nil || !slices.Equal(got, []string{key}) {
 		t.Errorf("List: %d keys, %v, want the long one", len(got), err)
+	}
+}
+
+func TestPut_RefusedBeforeWriting(t *testing.T) {
+	root := t.TempDir()
+	b := create(t, root)
+	place(t, root, "file", "dir/file")
+	for _, key := range []bucket.Key{"dir", "file/x", "file/x/y"} {
+		wantNoObject(t, b, key)
 	}
 }
 

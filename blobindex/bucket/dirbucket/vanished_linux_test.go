@@ -163,11 +163,3 @@ func TestVanished_UnderWriter(t *testing.T) {
 		})
 	}
 }
-
-// A readFunc is a reader at its end, which does something when it is asked.
-type readFunc func()
-
-func (f readFunc) Read([]byte) (int, error) {
-	f()
-	return 0, io.EOF
-}
