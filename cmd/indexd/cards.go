@@ -41,7 +41,9 @@ func (a *app) cards(cmd *cobra.Command, req blobindex.CardsRequest) error {
 		return err
 	}
 	defer s.close()
-	if cmd.Flag("limit").Changed && (req.Limit < 1 || req.Limit > blobindex.MaxCards) {
+	if !cmd.Flag("limit").Changed {
+		req.Limit = 0 // as configured
+	} else if req.Limit < 1 || req.Limit > blobindex.MaxCards {
 		return usagef("--limit is %d; give 1 to %d", req.Limit, blobindex.MaxCards)
 	}
 	for name, value := range map[string]string{"subkey": req.Subkey, "owner": req.Owner} {
