@@ -1,6 +1,7 @@
 package blobindex
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -25,8 +26,9 @@ type Card struct {
 	URL       string    `json:"url"`      // http or https, or empty
 }
 
-// Counts say what a view left out. Live is Shown + BeyondCap + Unresolved. Live, Shown, BeyondCap and Unresolved are of
-// the items that the request asks for, the others of the whole namespace.
+// Counts say what a view left out. Live is Shown + BeyondCap + Unresolved. These four are of the items that the request
+// asks for, as far as that is known: who owns an item is not known before it is resolved, so with an Owner BeyondCap and
+// Unresolved count items of others too. The other counts are of the whole namespace.
 type Counts struct {
 	Live       int `json:"live"`       // live items that nothing supersedes
 	Shown      int `json:"shown"`      // cards
@@ -69,36 +71,34 @@ var ErrRequest = errors.New("blobindex: bad request")
 
 // Cards returns the newest live items, resolved down the order of their start until there are enough or the budget is
 // spent: ⌈keys/1000⌉ LIST and at most Options.Budget requests of the resolver. If the listing cannot be completed, the
-// last good view of the same request is returned, marked stale; without one, the error is (as for List).
+// last good view of the same request is returned, marked stale; without one, the error is (as for Snapshot).
 func (n *Namespace) Cards(ctx context.Context, req CardsRequest) (View, error) {
-	req.Limit = or(req.Limit, n.x.cards)
+	req.Limit = cmp.Or(req.Limit, n.x.cards)
 	if req.Limit < 1 || req.Limit > MaxCards {
 		return View{}, fmt.Errorf("%w: limit is %d; give 1 to %d", ErrRequest, req.Limit, MaxCards)
 	}
 	if req.Recent < 0 || req.Recent > MaxCards {
 		return View{}, fmt.Errorf("%w: recent is %d; give 0 to %d", ErrRequest, req.Recent, MaxCards)
 	}
-	l, err := n.list(ctx)
+	begun := n.x.views.begin()
+	s, err := n.Snapshot(ctx)
 	if err != nil {
 		return n.lastGood(req, err)
 	}
-	known := n.knownDead()
-	d := l.keys.Decide(l.now, known)
-	r := resolution{n: n, d: d, req: req, budget: n.x.budget, status: make(map[string]Status)}
+	r := resolution{n: n, d: s.decision, req: req, budget: n.x.budget, status: make(map[string]Status)}
 	if err := r.run(ctx); err != nil {
 		return n.lastGood(req, err)
 	}
-	n.rememberDead(known, d.Buried())
-	n.sweep(l, d)
+	s.settle()
 	v := View{
-		Cards: r.cards, Complete: true, AsOf: l.now, Clock: whose(l.store), Counts: r.counts(),
-		Cost: Cost{List: l.pages, Get: r.spent},
+		Cards: r.cards, Complete: true, AsOf: s.AsOf, Clock: s.Clock, Counts: r.counts(),
+		Cost: Cost{List: s.Cost.List, Get: r.spent},
 	}
 	if req.Recent > 0 {
-		finished := d.Finished()
+		finished := s.decision.Finished()
 		v.Recent = ended(finished[:min(req.Recent, len(finished))])
 	}
-	n.x.views.put(viewKey{n.name, req}, v)
+	n.x.views.put(n.name, req, v, begun)
 	return v, nil
 }
 
@@ -128,10 +128,17 @@ func (r *resolution) run(ctx context.Context) error {
 	}
 }
 
+// ownerBatch is how many items are asked about at once to find an owner's.
+const ownerBatch = 256
+
 // walk makes cards down the order, and returns the items to resolve before they can be known to be right.
 func (r *resolution) walk() (todo []Target) {
 	r.cards, r.rest = make([]Card, 0, r.req.Limit), 0
 	reserved, broke := r.spent, false
+	most := r.req.Limit
+	if r.req.Owner != "" {
+		most = max(most, ownerBatch) // most of those asked about may be somebody else's
+	}
 	for _, it := range r.d.Shown() {
 		if r.req.Subkey != "" && it.ID.Subkey() != r.req.Subkey {
 			continue
@@ -143,7 +150,7 @@ func (r *resolution) walk() (todo []Target) {
 		if known && r.req.Owner != "" && status.Owner != r.req.Owner {
 			continue
 		}
-		if broke || len(r.cards)+len(todo) == r.req.Limit {
+		if broke || len(r.cards) == r.req.Limit || len(r.cards)+len(todo) >= most {
 			r.rest++
 			continue
 		}
@@ -152,7 +159,7 @@ func (r *resolution) walk() (todo []Target) {
 			continue
 		}
 		t := r.n.target(it)
-		if reserved += r.n.x.resolver.MaxRequests(t); reserved > r.budget {
+		if reserved += r.n.maxRequests(t); reserved > r.budget {
 			broke = true
 			r.rest++
 			continue
@@ -196,23 +203,67 @@ func (r *resolution) resolve(ctx context.Context, todo []Target) error {
 	return nil
 }
 
+// maxRequests is what the resolver may cost; one that panics is asked all the same, and panics again where it is caught.
+func (n *Namespace) maxRequests(t Target) (most int) {
+	defer func() {
+		if recover() != nil {
+			most = 1
+		}
+	}()
+	return max(0, n.x.resolver.MaxRequests(t))
+}
+
 // resolveTimeout bounds one answer of a resolver: a card with the state unknown beats a page that does not come.
 const resolveTimeout = 5 * time.Second
 
-// ask asks the resolver about one item. A resolver that panics has said nothing.
-func (n *Namespace) ask(ctx context.Context, t Target) (s Status, err error) {
-	if err := n.x.resolves.acquire(ctx, n.name); err != nil {
+// ask asks the resolver about one item, and waits for it no longer than resolveTimeout, also if it ignores its context:
+// then it keeps its place among those that are asked until it returns.
+func (n *Namespace) ask(ctx context.Context, t Target) (Status, error) {
+	ctx, cancel := context.WithTimeout(ctx, resolveTimeout)
+	if err := n.x.limits.resolve(ctx, n.x.name+"/"+n.name); err != nil {
+		cancel()
 		return Status{}, err
 	}
-	defer n.x.resolves.release()
-	ctx, cancel := context.WithTimeout(ctx, resolveTimeout)
-	defer cancel()
+	type answer struct {
+		status Status
+		err    error
+	}
+	answers := make(chan answer, 1)
+	go func() {
+		defer cancel()
+		defer n.x.limits.resolves.release()
+		s, err := n.resolve(ctx, t)
+		answers <- answer{s, err}
+	}()
+	select {
+	case a := <-answers:
+		return a.status, a.err
+	case <-ctx.Done():
+	}
+	select {
+	case a := <-answers: // it came with the deadline
+		return a.status, a.err
+	default:
+		return Status{Requests: n.maxRequests(t)}, fmt.Errorf("the resolver did not answer: %w", ctx.Err())
+	}
+}
+
+// resolve takes from the resolver what makes sense. One that panics has said nothing.
+func (n *Namespace) resolve(ctx context.Context, t Target) (s Status, err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			s, err = Status{}, fmt.Errorf("the resolver panicked: %v", r)
 		}
 	}()
-	return n.x.resolver.Resolve(ctx, t)
+	s, err = n.x.resolver.Resolve(ctx, t)
+	s.Requests = max(0, s.Requests)
+	if err == nil && !s.State.valid() {
+		return Status{Requests: s.Requests}, fmt.Errorf("the resolver answered the undefined state %v", s.State)
+	}
+	if p := s.Progress; p != nil && !(*p >= 0 && *p <= 1) {
+		s.Progress = nil // NaN among them, which JSON cannot spell
+	}
+	return s, err
 }
 
 func card(it prune.Item, s Status) Card {

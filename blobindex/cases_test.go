@@ -54,7 +54,7 @@ func TestCase_C07_NoBoundary(t *testing.T) {
 			t.Errorf("prefix %q: left (-want +got):\n%s", prefix, diff)
 		}
 		for _, key := range []bucket.Key{"act2/team/x", "act", "act/", "act/team", "act/team/", "act/team/a/b", "act//x", ""} {
-			if errs := x.Delete(t.Context(), []bucket.Key{key}); len(errs) != 1 || !errors.Is(errs[0], blobindex.ErrOutside) {
+			if errs := x.Delete(t.Context(), []blobindex.Deletion{{Key: key}}); len(errs) != 1 || !errors.Is(errs[0], blobindex.ErrOutside) {
 				t.Errorf("prefix %q: deleting %q: %v", prefix, key, errs)
 			}
 		}
@@ -180,7 +180,7 @@ func TestCase_C27_Encoding(t *testing.T) {
 		asked = append(asked, string(target.Marker))
 		return blobindex.Status{State: blobindex.Running}, nil
 	}}
-	n := w.team(nil, blobindex.Options{Resolver: r, MaxResolves: 1})
+	n := w.team(nil, blobindex.Options{Resolver: r, Limits: blobindex.NewLimits(0, 1)})
 	var ids []itemid.ID
 	for i, sub := range []string{"a+b", "a b", "a%2Bb", "a%252F", "a&b", "a?x", "a#y"} {
 		ids = append(ids, w.id(sub, -time.Duration(i)*time.Second))
@@ -245,7 +245,7 @@ func TestCase_C34_SweeperRetriesLater(t *testing.T) {
 	count := fakes.NewCounter(fakes.NewFaulty(t, w.mem,
 		fakes.Fault{Op: fakes.Delete, Nth: 1, Kind: fakes.NotApplied(bucket.ErrDenied)},
 		fakes.Fault{Op: fakes.Delete, Nth: 2, Kind: fakes.NotApplied(bucket.ErrDenied)}))
-	sweeper := blobindex.NewSweeper(count, nil, w.host.Now)
+	sweeper := blobindex.NewSweeper(&blobindex.SweeperOptions{Now: w.host.Now})
 	defer sweeper.Close()
 	n := w.team(count, blobindex.Options{Sweeper: sweeper})
 	for _, step := range []struct {
@@ -526,7 +526,7 @@ func TestCase_HalfAPlan(t *testing.T) {
 		if len(refused) > 0 {
 			objects = fakes.NewFaulty(t, w.mem, refuse(refused))
 		}
-		sweeper := blobindex.NewSweeper(objects, nil, w.host.Now)
+		sweeper := blobindex.NewSweeper(&blobindex.SweeperOptions{Now: w.host.Now})
 		defer sweeper.Close()
 		n := w.team(objects, blobindex.Options{Sweeper: sweeper, Resolver: overs(runs[2])})
 		register(t, n, runs...)
@@ -554,7 +554,7 @@ func TestCase_ResolvedTooEarly(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	sweeper := blobindex.NewSweeper(w.mem, nil, w.host.Now)
+	sweeper := blobindex.NewSweeper(&blobindex.SweeperOptions{Now: w.host.Now})
 	defer sweeper.Close()
 	n := w.team(nil, blobindex.Options{Resolver: state, Sweeper: sweeper})
 	id := w.id("a", 0)

@@ -3,6 +3,7 @@ package blobindex
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"sync"
 	"time"
 
@@ -62,9 +63,13 @@ type clock struct {
 	host  time.Time // when the answer came
 }
 
-// learn takes note of a store time in an answer that came at host. Zero store times say nothing.
-func (c *clock) learn(store, host time.Time) {
-	if store.IsZero() {
+// slowAnswer is from when on an answer tells too little of when the store gave it.
+const slowAnswer = 5 * time.Second
+
+// learn takes note of a store time in the answer to what was asked at began and answered at host. Zero store times and
+// slow answers say nothing.
+func (c *clock) learn(store, began, host time.Time) {
+	if store.IsZero() || host.Sub(began) > slowAnswer {
 		return
 	}
 	c.mu.Lock()
@@ -72,10 +77,11 @@ func (c *clock) learn(store, host time.Time) {
 	c.store, c.host = store, host
 }
 
-// trust is how long a learned clock is used for refusing a write that was not sent yet.
+// trust is how long a learned clock is fresh: only then is a write refused by it that was not sent yet.
 const trust = 5 * time.Minute
 
-func (c *clock) now(host time.Time) (time.Time, bool) {
+// now is the store's clock at host, zero if it is not known, and whether what is known is fresh.
+func (c *clock) now(host time.Time) (now time.Time, fresh bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.store.IsZero() {
@@ -89,24 +95,33 @@ func (c *clock) now(host time.Time) (time.Time, bool) {
 
 // producerNow names new items and heartbeats: the store's clock where it is known, else the host's.
 func (x *Index) producerNow() time.Time {
-	if t, ok := x.StoreNow(); ok {
+	if t, _ := x.clock.now(x.now()); !t.IsZero() {
 		return t
 	}
 	return x.now()
 }
 
-// Mint returns a new id for a run of the sub-key, dated now. Ids minted by one Index ascend.
+// maxMinted is from how many sub-keys on those that matter no more are forgotten.
+const maxMinted = 10_000
+
+// Mint returns a new id for a run of the sub-key, dated now. Of one sub-key the ids that one Index mints ascend, a
+// millisecond apart at the least; a KSUID holds seconds only, so that those of one second are in no order. Errors: those
+// of itemid.Grammar.Mint.
 func (x *Index) Mint(subkey string) (itemid.ID, error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	at := x.producerNow()
-	if !at.After(x.last) {
-		at = x.last.Add(time.Millisecond)
+	at := x.producerNow().Truncate(time.Millisecond) // what is below is random
+	last, ok := x.minted[subkey]
+	if lead := last.Sub(at); ok && subkey != "" && lead >= 0 && lead < x.rules.Skew { // more is a clock set back
+		at = last.Add(time.Millisecond)
 	}
 	id, err := x.rules.Grammar.Mint(subkey, at, x.rand)
 	if err != nil {
 		return itemid.ID{}, err
 	}
-	x.last = at.Truncate(time.Millisecond)
+	if len(x.minted) >= maxMinted {
+		maps.DeleteFunc(x.minted, func(_ string, last time.Time) bool { return last.Before(at) }) // they cannot come again
+	}
+	x.minted[subkey] = at
 	return id, nil
 }

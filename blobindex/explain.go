@@ -20,6 +20,7 @@ const (
 	RuleStale      Rule = "stale"      // its latest sighting is past the TTL
 	RuleDead       Rule = "dead"       // the resolver says that it is over
 	RuleSuperseded Rule = "superseded" // a newer item of its sub-key hides it
+	RuleFuture     Rule = "future"     // it is dated too far ahead of its own store time, and is no item
 )
 
 // An Explanation says whether an item is shown, by which key, which rule and whose clock, and when that will change.
@@ -41,25 +42,22 @@ type Explanation struct {
 }
 
 // Explain tells why an item is shown or hidden now: ⌈keys/1000⌉ LIST, and the requests of the resolver for the item
-// and, where they matter, for the live items of its sub-key that are newer. Errors: as for List; itemid.ErrInvalid.
+// and, where they matter, for the live items of its sub-key that are newer. Errors: as for Snapshot; itemid.ErrInvalid.
 func (n *Namespace) Explain(ctx context.Context, id itemid.ID) (Explanation, error) {
 	if _, err := n.x.rules.Grammar.Parse(id.String()); err != nil {
 		return Explanation{}, fmt.Errorf("explaining %q: %w", id, err)
 	}
-	l, err := n.list(ctx)
+	s, err := n.Snapshot(ctx)
 	if err != nil {
 		return Explanation{}, err
 	}
-	known := n.knownDead()
-	d := l.keys.Decide(l.now, known)
-	cost := Cost{List: l.pages}
-	status, err := n.resolveRivals(ctx, d, id, &cost)
+	status, err := n.resolveRivals(ctx, s.decision, id, &s.Cost)
 	if err != nil {
 		return Explanation{}, err
 	}
-	n.rememberDead(known, d.Buried())
-	e := n.explain(d, id, status)
-	e.ID, e.AsOf, e.Clock, e.StartedAt, e.Cost = id.String(), l.now, whose(l.store), spellable(id.Time()), cost
+	s.settle()
+	e := n.explain(s.decision, id, status)
+	e.ID, e.AsOf, e.Clock, e.StartedAt, e.Cost = id.String(), s.AsOf, s.Clock, spellable(id.Time()), s.Cost
 	return e, nil
 }
 
@@ -71,7 +69,7 @@ func (n *Namespace) resolveRivals(ctx context.Context, d *prune.Decision, id ite
 	}
 	for _, it := range d.Items(id.Subkey()) {
 		t := n.target(it)
-		if it.State != prune.Live || cost.Get+n.x.resolver.MaxRequests(t) > n.x.budget {
+		if it.State != prune.Live || cost.Get+n.maxRequests(t) > n.x.budget {
 			continue
 		}
 		s, err := n.ask(ctx, t)
@@ -98,19 +96,15 @@ func (n *Namespace) resolveRivals(ctx context.Context, d *prune.Decision, id ite
 }
 
 func (n *Namespace) explain(d *prune.Decision, id itemid.ID, status Status) Explanation {
-	rules := n.x.rules
 	it, ok := d.Item(id.String())
 	if !ok {
-		return Explanation{
-			Rule: RuleAbsent, Reason: "No key of this item is listed: it was never registered here, or all of its keys were deleted.",
-			Changes: "Registering it, or a heartbeat, makes it exist.",
-		}
+		return n.explainAbsent(d, id)
 	}
+	rules := n.x.rules
 	e := Explanation{BornLate: it.BornLate, Key: string(n.key(it.SeenBy))}
 	if !it.LastSeen.IsZero() {
 		e.LastSeen = &it.LastSeen
 	}
-	stale := it.LastSeen.Add(rules.TTL)
 	switch {
 	case it.State == prune.Finished:
 		gone := it.Ended.Add(rules.TTL + 2*rules.Skew)
@@ -120,42 +114,83 @@ func (n *Namespace) explain(d *prune.Decision, id itemid.ID, status Status) Expl
 	case it.State == prune.Stale:
 		e.Rule = RuleStale
 		e.Reason = fmt.Sprintf("Its latest sighting, %s, is older than the TTL of %v.", stamp(it.LastSeen), rules.TTL)
-		e.Changes = "A heartbeat shows it again; otherwise its keys may be deleted."
+		e.Changes = "A heartbeat makes it live again; otherwise its keys may be deleted."
 	case it.State == prune.Dead:
 		e.Rule = RuleDead
 		e.Reason = "The resolver said that it is over" + stateText(status) + "."
 		e.Changes = "A final state is final: it stays hidden, and its keys may be deleted."
 	case it.SupersededBy != "":
-		e.Rule = RuleSuperseded
-		e.Reason = fmt.Sprintf("The newer item %s of the same sub-key supersedes it.", it.SupersededBy)
-		e.Changes = n.supersededChanges(d, it)
-		if by, ok := d.Item(it.SupersededBy); ok && by.State == prune.Live {
-			// The newer one goes stale on its own; what was received after its last word shows then.
-			if end := by.LastSeen.Add(rules.TTL); it.LastReceipt.After(by.LastReceipt) && end.Before(stale) {
-				e.ChangesAt = &end
-			}
-		}
+		n.explainSuperseded(&e, d, it)
 	default:
-		e.Shown, e.Rule, e.ChangesAt = true, RuleLive, &stale
-		e.Reason = fmt.Sprintf("It is live: last seen at %s, within the TTL of %v, and no newer item of its sub-key "+
-			"supersedes it%s.", stamp(it.LastSeen), rules.TTL, stateText(status))
-		e.Changes = "Without a further heartbeat it goes stale then."
-		if it.Late {
-			e.Rule = RuleLate
-			e.Reason = fmt.Sprintf("It is shown as late: its last heartbeat, %s, is more than %v old.",
-				stamp(it.LastSeen), rules.LateAfter)
-		}
+		n.explainShown(&e, it, status)
 	}
 	return e
 }
 
-func (n *Namespace) supersededChanges(d *prune.Decision, it prune.Item) string {
-	by, ok := d.Item(it.SupersededBy)
-	if ok && by.State != prune.Live {
-		return fmt.Sprintf("That one is %s; a heartbeat of this item, received after that one's last word, shows it again.",
-			by.State)
+func (n *Namespace) explainAbsent(d *prune.Decision, id itemid.ID) Explanation {
+	name, stored, ok := d.Future(id.String())
+	if !ok {
+		return Explanation{
+			Rule:    RuleAbsent,
+			Reason:  "No key of this item is listed: it was never registered here, or all of its keys were deleted.",
+			Changes: "Registering it, or a heartbeat, makes it exist.",
+		}
 	}
-	return "It shows again at its next heartbeat after the newer one has ended."
+	gone := stored.Add(n.x.rules.TTL)
+	return Explanation{
+		Rule: RuleFuture, Key: string(n.key(name)), ChangesAt: &gone,
+		Reason: fmt.Sprintf("Its key is dated more than %v ahead of its own store time, %s: it counts as foreign.",
+			n.x.rules.Skew, stamp(stored)),
+		Changes: "It is never shown; from then on the key may be deleted.",
+	}
+}
+
+func (n *Namespace) explainShown(e *Explanation, it prune.Item, status Status) {
+	rules := n.x.rules
+	stale := it.LastSeen.Add(rules.TTL)
+	e.Shown, e.Rule, e.ChangesAt = true, RuleLive, &stale
+	e.Reason = fmt.Sprintf("It is live: last seen at %s, within the TTL of %v, and no newer item of its sub-key supersedes "+
+		"it%s.", stamp(it.LastSeen), rules.TTL, stateText(status))
+	e.Changes = "Without a further heartbeat it goes stale then."
+	if it.Late {
+		e.Rule = RuleLate
+		e.Reason = fmt.Sprintf("It is shown as late: its latest sighting, %s, is more than %v old.", stamp(it.LastSeen),
+			rules.LateAfter)
+	}
+}
+
+// explainSuperseded finds out when nothing supersedes the item any more: a live newer one supersedes it until it goes
+// stale, and from then on only if the item was last received no later than that one.
+func (n *Namespace) explainSuperseded(e *Explanation, d *prune.Decision, it prune.Item) {
+	e.Rule = RuleSuperseded
+	e.Reason = fmt.Sprintf("The newer item %s of the same sub-key supersedes it.", it.SupersededBy)
+	e.Changes = "A heartbeat of this item, received after every newer one has ended, shows it again."
+	var until time.Time
+	for _, newer := range d.Items(it.ID.Subkey()) {
+		if newer.ID.String() == it.ID.String() {
+			break
+		}
+		if newer.ID.String() == it.SupersededBy {
+			e.Key = string(n.key(newer.SeenBy))
+			if newer.State == prune.Finished {
+				e.Key = string(n.key(prune.TombstoneName(newer.ID, newer.Outcome)))
+			}
+		}
+		word := newer.LastReceipt
+		if newer.State == prune.Finished {
+			word = newer.Ended
+		}
+		switch {
+		case !it.LastReceipt.After(word):
+			return // for good, as far as what is written goes
+		case newer.State == prune.Live && newer.LastSeen.After(until):
+			until = newer.LastSeen
+		}
+	}
+	if until = until.Add(n.x.rules.TTL); until.Before(it.LastSeen.Add(n.x.rules.TTL)) {
+		e.ChangesAt = &until
+		e.Changes = "It shows then, unless a newer one is heard of again."
+	}
 }
 
 func stateText(s Status) string {

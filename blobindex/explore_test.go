@@ -74,7 +74,7 @@ func shownIn(f *explore.Final) []string {
 // reader is a reader with a sweeper; it observes each complete view.
 func reader(views int, moves bool) explore.Actor {
 	return explore.Actor{Name: "reader", Run: func(ctx context.Context, env *explore.Env) error {
-		sweeper := blobindex.NewSweeper(env.Objects(), nil, func() time.Time { return start })
+		sweeper := blobindex.NewSweeper(&blobindex.SweeperOptions{Now: func() time.Time { return start }})
 		defer sweeper.Close()
 		n := teamOf(env, moves, prune.Rules{}, blobindex.Options{Sweeper: sweeper})
 		for range views {

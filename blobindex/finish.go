@@ -3,6 +3,7 @@ package blobindex
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/blobindex/indexd/blobindex/bucket"
@@ -23,6 +24,10 @@ const (
 // Finished is the acknowledgement of a finish.
 type Finished struct {
 	Stored time.Time // the tombstone's store time; zero if the store tells none
+	// Outcome is the one that counts: that of the earliest tombstone, which may be another one's. Sightings is how many
+	// were listed; none may mean that the item was never registered. Both are told if Cleanup is nil.
+	Outcome   Outcome
+	Sightings int
 	// Removed is how many sightings were deleted. Cleanup is why listing or deleting them failed, if it did: the item
 	// is finished all the same, and a janitor deletes what is left.
 	Removed int
@@ -57,27 +62,43 @@ func (n *Namespace) Finish(ctx context.Context, id itemid.ID, outcome Outcome) (
 		}
 	}
 	n.x.beats.finish(n.key(id.String()))
-	f := Finished{Stored: stored}
-	f.Removed, f.Cleanup = n.removeSightings(ctx, id)
+	f := Finished{Stored: stored, Outcome: outcome}
+	f.Cleanup = n.removeSightings(ctx, id, &f)
 	return f, nil
 }
 
-func (n *Namespace) removeSightings(ctx context.Context, id itemid.ID) (int, error) {
+// removeSightings deletes the sightings, and looks for an earlier tombstone.
+func (n *Namespace) removeSightings(ctx context.Context, id itemid.ID, f *Finished) error {
+	release, err := n.x.limits.list(ctx)
+	if err != nil {
+		return fmt.Errorf("waiting to list the sightings of %q: %w", id, err)
+	}
+	defer release()
 	var keys []bucket.Key
+	earliest := f.Stored
 	list := bucket.ListRequest{Prefix: string(n.key(id.String()))}
-	err := n.x.objects.List(ctx, list, func(p bucket.Page) error {
+	err = n.x.objects.List(ctx, list, func(p bucket.Page) error {
 		for _, o := range p.Objects {
-			if name, ok := n.nameOf(o.Key); ok && prune.SightingOf(id, name) {
+			name, ok := n.nameOf(o.Key)
+			switch {
+			case ok && prune.SightingOf(id, name):
 				keys = append(keys, o.Key)
+			case ok && !o.StoreTime.IsZero() && o.StoreTime.Before(earliest):
+				if signal, ok := strings.CutPrefix(name, id.String()+"~"); ok {
+					if other, ok := prune.ParseOutcome(signal); ok {
+						f.Outcome, earliest = other, o.StoreTime
+					}
+				}
 			}
 		}
 		return nil
 	})
 	if err != nil {
-		return 0, fmt.Errorf("listing the sightings of %q: %w", id, err)
+		return fmt.Errorf("listing the sightings of %q: %w", id, err)
 	}
-	if len(keys) == 0 {
-		return 0, nil
+	if f.Sightings = len(keys); len(keys) == 0 {
+		return nil
 	}
-	return deleted(n.x.objects.Delete(ctx, keys), len(keys))
+	f.Removed, err = deleted(n.x.objects.Delete(ctx, keys), len(keys))
+	return err
 }

@@ -1,7 +1,7 @@
 package blobindex
 
 import (
-	"context"
+	"cmp"
 	"crypto/rand"
 	"fmt"
 	"io"
@@ -11,7 +11,6 @@ import (
 
 	"github.com/blobindex/indexd/blobindex/bucket"
 	"github.com/blobindex/indexd/prune"
-	"golang.org/x/sync/semaphore"
 )
 
 // Defaults of Config and Options.
@@ -40,8 +39,8 @@ type Options struct {
 	Cards int
 	// Budget is the most requests that a resolver may make for one view; default 64.
 	Budget int
-	// MaxListings and MaxResolves bound what goes on at once in this Index, over all namespaces; default 8 and 32.
-	MaxListings, MaxResolves int
+	// Limits bound what goes on at once; the indexes of one process should share them. Nil means bounds of its own.
+	Limits *Limits
 	// Sweeper takes what readers find to be over; nil means that reading deletes nothing.
 	Sweeper *Sweeper
 	// Now is the host's clock, default time.Now; Rand the source of the random digits of minted ids, default
@@ -67,15 +66,14 @@ type Index struct {
 	rand     io.Reader
 	log      *slog.Logger
 
-	clock    clock
-	listings *semaphore.Weighted
-	resolves *fairLimiter
-	beats    tracker
-	views    viewCache
+	clock  clock
+	limits *Limits
+	beats  tracker
+	views  viewCache
 
-	mu   sync.Mutex
-	dead map[string]map[string]bool // namespace to ids, of which a key was still listed
-	last time.Time                  // the time of the id minted last
+	mu     sync.Mutex
+	dead   map[string]map[string]bool // namespace to ids, of which a key was still listed
+	minted map[string]time.Time       // sub-key to the time of the id minted last, lately
 }
 
 // New returns the index that cfg describes. It makes no request.
@@ -87,24 +85,25 @@ func New(objects bucket.Objects, cfg Config, opt *Options) (*Index, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := CheckName(or(cfg.Name, DefaultName)); err != nil {
+	if err := CheckName(cmp.Or(cfg.Name, DefaultName)); err != nil {
 		return nil, err
 	}
-	prefix, err := CleanPrefix(or(cfg.Prefix, DefaultPrefix))
+	prefix, err := CleanPrefix(cmp.Or(cfg.Prefix, DefaultPrefix))
 	if err != nil {
 		return nil, err
 	}
-	if opt.Cards < 0 || opt.Cards > MaxCards || opt.Budget < 0 || opt.MaxListings < 0 || opt.MaxResolves < 0 {
-		return nil, fmt.Errorf("%w: cards %d, budget %d, listings %d, resolves %d; none may be negative, and cards at most %d",
-			ErrRequest, opt.Cards, opt.Budget, opt.MaxListings, opt.MaxResolves, MaxCards)
+	if opt.Cards < 0 || opt.Cards > MaxCards || opt.Budget < 0 {
+		return nil, fmt.Errorf("%w: cards is %d and the budget %d; neither may be negative, and cards at most %d", ErrRequest,
+			opt.Cards, opt.Budget, MaxCards)
 	}
 	x := &Index{
-		objects: objects, name: or(cfg.Name, DefaultName), prefix: prefix, flat: cfg.Flat, rules: rules,
-		resolver: opt.Resolver, cards: or(opt.Cards, DefaultCards), budget: or(opt.Budget, DefaultBudget), sweeper: opt.Sweeper,
+		objects: objects, name: cmp.Or(cfg.Name, DefaultName), prefix: prefix, flat: cfg.Flat, rules: rules,
+		resolver: opt.Resolver, cards: cmp.Or(opt.Cards, DefaultCards), budget: cmp.Or(opt.Budget, DefaultBudget), sweeper: opt.Sweeper,
 		now: opt.Now, rand: opt.Rand, log: opt.Log,
-		listings: semaphore.NewWeighted(int64(or(opt.MaxListings, DefaultMaxListings))),
-		resolves: newFairLimiter(or(opt.MaxResolves, DefaultMaxResolves)),
-		dead:     make(map[string]map[string]bool),
+		limits: opt.Limits, dead: make(map[string]map[string]bool), minted: make(map[string]time.Time),
+	}
+	if x.limits == nil {
+		x.limits = NewLimits(0, 0)
 	}
 	if x.now == nil {
 		x.now = time.Now
@@ -116,14 +115,6 @@ func New(objects bucket.Objects, cfg Config, opt *Options) (*Index, error) {
 		x.log = slog.New(slog.DiscardHandler)
 	}
 	return x, nil
-}
-
-func or[T comparable](v, def T) T {
-	var zero T
-	if v == zero {
-		return def
-	}
-	return v
 }
 
 // Name is what people call the index.
@@ -150,7 +141,8 @@ type Namespace struct {
 func (x *Index) Namespace(name string) (*Namespace, error) {
 	if x.flat {
 		if name != FlatNamespace {
-			return nil, flatError(x.name, name)
+			return nil, fmt.Errorf("%w: the index %q is flat and has no namespace %.80q; leave the namespace out, or give %q",
+				ErrName, x.name, name, FlatNamespace)
 		}
 		return &Namespace{x: x, name: name, prefix: x.prefix + "/"}, nil
 	}
@@ -168,14 +160,9 @@ func (n *Namespace) Name() string { return n.name }
 
 func (n *Namespace) key(name string) bucket.Key { return bucket.Key(n.prefix + name) }
 
-// StoreNow is the store's clock as far as this Index knows it, and whether it does: the store's last answer, run on by
-// the time elapsed on the host since.
-func (x *Index) StoreNow() (time.Time, bool) { return x.clock.now(x.now()) }
+// HostNow reads the host's clock.
+func (x *Index) HostNow() time.Time { return x.now() }
 
-// await takes a place among the listings that may go on at once.
-func (x *Index) await(ctx context.Context) (release func(), err error) {
-	if err := x.listings.Acquire(ctx, 1); err != nil {
-		return nil, err
-	}
-	return func() { x.listings.Release(1) }, nil
-}
+// StoreNow is the store's clock as far as this Index knows it, zero if it does not: the store's last answer, run on by the
+// time elapsed on the host since. It is fresh if that answer is no more than five minutes old.
+func (x *Index) StoreNow() (now time.Time, fresh bool) { return x.clock.now(x.now()) }

@@ -12,7 +12,6 @@ import (
 
 	"github.com/blobindex/indexd/blobindex/bucket"
 	"github.com/blobindex/indexd/blobindex/bucket/membucket"
-	"github.com/blobindex/indexd/prune"
 )
 
 // TestFairLimiter: one namespace waits with many calls, another comes later with one: it is served next but one.
@@ -83,15 +82,15 @@ func TestFairLimiter_GrantedAsItLeaves(t *testing.T) {
 
 func TestViewCache_Bounded(t *testing.T) {
 	var c viewCache
-	key := func(i int) viewKey { return viewKey{fmt.Sprint(i), CardsRequest{}} }
+	key := func(i int) string { return fmt.Sprint(i) }
 	for i := range maxViews + 1 {
 		if i == maxViews {
-			c.stale(key(0), time.Now()) // asked for, so that it stays
+			c.stale(key(0), CardsRequest{}, time.Now()) // asked for, so that it stays
 		}
-		c.put(key(i), View{})
+		c.put(key(i), CardsRequest{}, View{}, c.begin())
 	}
-	_, first := c.stale(key(0), time.Now())
-	_, second := c.stale(key(1), time.Now())
+	_, first := c.stale(key(0), CardsRequest{}, time.Now())
+	_, second := c.stale(key(1), CardsRequest{}, time.Now())
 	if !first || second || len(c.views) != maxViews || c.order.Len() != maxViews {
 		t.Errorf("first %v, second %v, %d views", first, second, len(c.views))
 	}
@@ -125,7 +124,7 @@ func (s *stuck) Delete(ctx context.Context, keys []bucket.Key) []error {
 // is queued twice.
 func TestSweeper_NeverDelays(t *testing.T) {
 	store := &stuck{Objects: membucket.New(nil), began: make(chan int), release: make(chan struct{})}
-	s := NewSweeper(store, nil, nil)
+	s := NewSweeper(nil)
 	defer s.Close()
 	x, err := New(store, Config{}, &Options{Sweeper: s})
 	if err != nil {
@@ -135,18 +134,18 @@ func TestSweeper_NeverDelays(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	plan := make([]prune.Deletion, (sweepQueue+3)*sweepBatch)
+	plan := make([]Deletion, (sweepQueue+3)*sweepBatch)
 	for i := range plan {
-		plan[i] = prune.Deletion{Name: fmt.Sprintf("k%06d_1700000000", i)}
+		plan[i] = Deletion{Key: n.key(fmt.Sprintf("k%06d_1700000000", i))}
 	}
-	s.offer(n, plan[:sweepBatch])
+	s.offer(x, plan[:sweepBatch])
 	<-store.began // the queue is empty again, the first batch at work
-	s.offer(n, plan)
+	s.offer(x, plan)
 	if got, want := s.Stats().Dropped, 2*sweepBatch; got != want {
 		t.Errorf("dropped %d, want %d", got, want)
 	}
 	dropped := s.Stats().Dropped
-	s.offer(n, plan[:(sweepQueue+1)*sweepBatch]) // all of it is known
+	s.offer(x, plan[:(sweepQueue+1)*sweepBatch]) // all of it is known
 	if s.Stats().Dropped != dropped {
 		t.Error("keys that are queued were queued again")
 	}
@@ -167,7 +166,7 @@ func TestClock_Suspend(t *testing.T) {
 	var c clock
 	host := time.Now()
 	store := host.Add(-10 * time.Second).Round(0)
-	c.learn(store, host)
+	c.learn(store, host, host)
 	woken := host.Round(0).Add(time.Minute) // no monotonic reading: only the wall clock has moved
 	if got, ok := c.now(woken); !ok || !got.Equal(store.Add(time.Minute)) {
 		t.Errorf("after a minute: %v %v", got, ok)

@@ -70,7 +70,7 @@ func (w *watch) take() (s seen) {
 	}
 }
 
-// TestRequests_Kernel counts on a directory what DESIGN §13 promises: registering and beating write one file and read
+// TestRequests_Kernel counts on a directory what each operation may cost: registering and beating write one file and read
 // nothing, a view opens no marker without labels, and pruning deletes the dead and touches no other file.
 func TestRequests_Kernel(t *testing.T) {
 	root := filepath.Join(t.TempDir(), "bucket")

@@ -1,6 +1,7 @@
 package blobindex
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -41,10 +42,13 @@ func (l Labels) encode() ([]byte, error) {
 			}
 		}
 	}
-	body, err := json.Marshal(l)
-	if err != nil {
+	var out bytes.Buffer
+	enc := json.NewEncoder(&out)
+	enc.SetEscapeHTML(false) // it would take six bytes for one
+	if err := enc.Encode(map[string]string(l)); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrLabels, err)
 	}
+	body := bytes.TrimSuffix(out.Bytes(), []byte("\n"))
 	if len(body) > MaxLabels {
 		return nil, fmt.Errorf("%w: %w: they take %d bytes as JSON, and a marker holds %d: shorten them", ErrLabels,
 			ErrLabelsTooLarge, len(body), MaxLabels)
@@ -73,9 +77,16 @@ func ParseLabels(body []byte) (Labels, error) {
 	if len(body) > MaxLabels {
 		return nil, fmt.Errorf("%w: the body is longer than %d bytes", ErrLabels, MaxLabels)
 	}
-	var l Labels
-	if err := json.Unmarshal(body, &l); err != nil {
+	var values map[string]*string
+	if err := json.Unmarshal(body, &values); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrLabels, err)
+	}
+	l := make(Labels, len(values))
+	for k, v := range values {
+		if v == nil {
+			return nil, fmt.Errorf("%w: the label %.40q is null", ErrLabels, k)
+		}
+		l[k] = *v
 	}
 	return l, nil
 }

@@ -11,9 +11,11 @@ import (
 
 	"github.com/blobindex/indexd/blobindex"
 	"github.com/blobindex/indexd/blobindex/bucket"
+	"github.com/blobindex/indexd/blobindex/bucket/membucket"
 	"github.com/blobindex/indexd/blobindex/itemid"
 	"github.com/blobindex/indexd/blobindex/resolve"
 	"github.com/blobindex/indexd/fakes"
+	"github.com/blobindex/indexd/prune"
 	"github.com/blobindex/indexd/prune/janitor"
 	"github.com/google/go-cmp/cmp"
 )
@@ -106,7 +108,7 @@ func TestExplain(t *testing.T) {
 		{late, blobindex.RuleLate, true, key(late, fmt.Sprintf("~%d", beat.At.UnixMilli())), beat.At.Add(2 * time.Hour)},
 		{stale, blobindex.RuleStale, false, key(stale, ""), time.Time{}},
 		{done, blobindex.RuleFinished, false, key(done, "~failed"), fin.Stored.Add(2*time.Hour + 2*time.Minute)},
-		{old, blobindex.RuleSuperseded, false, key(old, ""), time.Time{}},
+		{old, blobindex.RuleSuperseded, false, key(renewed, ""), time.Time{}},
 		{w.id("never", 0), blobindex.RuleAbsent, false, "", time.Time{}},
 	} {
 		e, err := n.Explain(t.Context(), tc.id)
@@ -222,7 +224,7 @@ func TestListing_TooLong(t *testing.T) {
 	if _, err := space(t, x, "team").List(t.Context()); !errors.Is(err, blobindex.ErrIncomplete) {
 		t.Errorf("List: %v", err)
 	}
-	stats, err := x.Scan(t.Context(), func(blobindex.Scanned) error {
+	stats, err := x.Scan(t.Context(), func(*blobindex.Snapshot) error {
 		t.Error("a namespace was judged")
 		return nil
 	})
@@ -265,6 +267,38 @@ func TestLabels(t *testing.T) {
 	}
 	if o, err := w.mem.Head(t.Context(), bucket.Key("_active_runs/team/"+id.String())); err != nil || o.Size != int64(len(`{"title":"T"}`)) {
 		t.Errorf("%+v %v", o, err)
+	}
+}
+
+// TestMint_Resolution: of one sub-key the ids ascend, also where the clock moves by less than an id can tell, and a clock
+// that was ahead for a while does not keep later ids there.
+func TestMint_Resolution(t *testing.T) {
+	for _, g := range []itemid.Grammar{itemid.Epoch, itemid.SubkeyULID, itemid.SubkeyUUIDv7} {
+		now := time.Unix(1_800_000_000, 0)
+		x, err := blobindex.New(membucket.New(nil), blobindex.Config{Rules: prune.Rules{Grammar: g}},
+			&blobindex.Options{Now: func() time.Time { now = now.Add(100 * time.Microsecond); return now }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var last itemid.ID
+		for i := range 2000 {
+			id, err := x.Mint("h")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if i > 0 && id.Compare(last) <= 0 {
+				t.Fatalf("%v: %s does not come after %s", g, id, last)
+			}
+			last = id
+		}
+		now = now.Add(3 * time.Hour)
+		if _, err := x.Mint("h"); err != nil {
+			t.Fatal(err)
+		}
+		now = now.Add(-3 * time.Hour)
+		if id, err := x.Mint("h"); err != nil || id.Time().Sub(now) > time.Minute {
+			t.Errorf("%v: after a jump and back: %s, now %v, %v", g, id, now, err)
+		}
 	}
 }
 

@@ -26,8 +26,10 @@ type Registered struct {
 }
 
 // Register puts the marker of id, with labels if there are any: one PUT, and no read. Once it has returned nil the item
-// is shown until it is finished, superseded, past its TTL or declared dead. It may be repeated at will. Errors: those
-// of bucket.Objects.Put, ErrClock, ErrLabels, itemid.ErrInvalid for an id that is not of the index's grammar.
+// is shown until it is finished, superseded, past its TTL or declared dead. It may be repeated until it is acknowledged.
+// An id that was hidden once is not to be registered again: one that is finished stays hidden, and who listed the others
+// before may still delete their keys. Give a re-run an id of its own. Errors: those of bucket.Objects.Put, ErrClock,
+// ErrLabels, itemid.ErrInvalid for an id that is not of the index's grammar.
 func (n *Namespace) Register(ctx context.Context, id itemid.ID, labels Labels) (Registered, error) {
 	body, err := labels.encode()
 	if err != nil {
@@ -109,11 +111,12 @@ func (n *Namespace) admit(id itemid.ID, name time.Time) error {
 
 // put writes one key and learns the store's clock from the answer.
 func (n *Namespace) put(ctx context.Context, key bucket.Key, body []byte) (time.Time, error) {
+	began := n.x.now()
 	stored, err := n.x.objects.Put(ctx, key, bytes.NewReader(body))
 	if err != nil {
 		return time.Time{}, err
 	}
-	n.x.clock.learn(stored, n.x.now())
+	n.x.clock.learn(stored, began, n.x.now())
 	return stored, nil
 }
 

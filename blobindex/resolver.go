@@ -2,6 +2,7 @@ package blobindex
 
 import (
 	"context"
+	"strconv"
 
 	"github.com/blobindex/indexd/blobindex/bucket"
 	"github.com/blobindex/indexd/blobindex/itemid"
@@ -19,12 +20,20 @@ const (
 	Gone
 )
 
+var runStates = [...]string{"unknown", "running", "succeeded", "failed", "cancelled", "gone"}
+
+func (s RunState) valid() bool { return int(s) < len(runStates) }
+
+// String is the state in lower case, or the number of an undefined one.
 func (s RunState) String() string {
-	return [...]string{"unknown", "running", "succeeded", "failed", "cancelled", "gone"}[s]
+	if !s.valid() {
+		return "RunState(" + strconv.Itoa(int(s)) + ")"
+	}
+	return runStates[s]
 }
 
-// Over tells whether the state is final: an item in it is dead, for good.
-func (s RunState) Over() bool { return s >= Succeeded }
+// Over tells whether the state is final: an item in it is dead, for good. An undefined state is not.
+func (s RunState) Over() bool { return s >= Succeeded && s.valid() }
 
 // A Target is the item that a resolver is asked about.
 type Target struct {

@@ -13,41 +13,6 @@ import (
 	"github.com/blobindex/indexd/prune"
 )
 
-// A Scanned namespace is what one listing of the whole index held of it.
-type Scanned struct {
-	Namespace *Namespace
-	Decision  *prune.Decision
-	Clock     Clock
-}
-
-// A Deletion is a key that may be deleted, and why.
-type Deletion struct {
-	Key    bucket.Key
-	Reason prune.Reason
-}
-
-// Plan returns the keys that may be deleted, in order. It must not be carried out where the host's clock had to stand
-// in for the store's, unless that is known to be right.
-func (s Scanned) Plan() []Deletion {
-	plan := s.Decision.Plan()
-	out := make([]Deletion, len(plan))
-	for i, d := range plan {
-		out[i] = Deletion{Key: s.Namespace.key(d.Name), Reason: d.Reason}
-	}
-	return out
-}
-
-// Scan lists this namespace alone: ⌈keys/1000⌉ LIST. Errors: as for List.
-func (n *Namespace) Scan(ctx context.Context) (Scanned, ScanStats, error) {
-	l, err := n.list(ctx)
-	if err != nil {
-		return Scanned{}, ScanStats{}, err
-	}
-	clock := whose(l.store)
-	return Scanned{Namespace: n, Decision: l.keys.Decide(l.now, n.knownDead()), Clock: clock},
-		ScanStats{Pages: l.pages, Namespaces: 1, AsOf: l.now, Clock: clock}, nil
-}
-
 // ScanStats tell about a whole scan.
 type ScanStats struct {
 	Pages      int
@@ -63,13 +28,15 @@ type ScanStats struct {
 // Scan lists the whole index flat and calls fn for each namespace: on a store that lists in order as soon as the
 // listing has passed its end, else after the last page. After an error, what fn was told before still holds of those
 // namespaces, but the scan is incomplete, and a pruner deletes nothing. fn's errors end the scan and are returned.
-func (x *Index) Scan(ctx context.Context, fn func(Scanned) error) (ScanStats, error) {
-	release, err := x.await(ctx)
+func (x *Index) Scan(ctx context.Context, fn func(*Snapshot) error) (ScanStats, error) {
+	release, err := x.limits.list(ctx)
 	if err != nil {
 		return ScanStats{}, fmt.Errorf("waiting to list index %q: %w", x.name, err)
 	}
 	defer release()
-	s := scan{x: x, fn: fn, open: make(map[string]*scanned), asked: x.now()}
+	s := scan{x: x, fn: fn, open: make(map[string]*scanned)}
+	s.asked = x.now()
+	s.since = s.asked
 	err = x.objects.List(ctx, bucket.ListRequest{Prefix: x.prefix + "/"}, s.page)
 	if err == nil && s.stats.Pages == 0 {
 		err = fmt.Errorf("%w: it had no page", ErrIncomplete)
@@ -85,10 +52,12 @@ func (x *Index) Scan(ctx context.Context, fn func(Scanned) error) (ScanStats, er
 
 type scan struct {
 	x     *Index
-	fn    func(Scanned) error
+	fn    func(*Snapshot) error
 	open  map[string]*scanned // not judged yet
+	key   bucket.Key          // the last key
 	last  string              // of a sorted listing: the namespace of the last key
 	asked time.Time           // when the page at hand was asked for
+	since time.Time           // when the page before it was: a store may read ahead by one
 	stats ScanStats
 }
 
@@ -100,11 +69,13 @@ type scanned struct {
 func (s *scan) page(p bucket.Page) error {
 	s.stats.Pages++
 	if s.stats.Pages == 1 {
-		var store bool
-		s.stats.AsOf, store = s.x.pageClock(p)
-		s.stats.Clock = whose(store)
+		s.stats.AsOf, s.stats.Clock = s.x.pageClock(p, s.asked)
 	}
 	for _, o := range p.Objects {
+		if p.Sorted && o.Key <= s.key {
+			return outOfOrder(o.Key)
+		}
+		s.key = o.Key
 		rest, ok := strings.CutPrefix(string(o.Key), s.x.prefix+"/")
 		if !ok {
 			return fmt.Errorf("%w: the store listed a key outside %q", ErrIncomplete, s.x.prefix+"/")
@@ -126,12 +97,12 @@ func (s *scan) page(p bucket.Page) error {
 		s.last = namespace
 		n := s.open[namespace]
 		if n == nil {
-			n = &scanned{keys: prune.NewNamespace(s.x.rules), began: s.asked}
+			n = &scanned{keys: prune.NewNamespace(s.x.rules), began: s.since}
 			s.open[namespace] = n
 		}
 		n.keys.Add(name, o.Size, o.StoreTime)
 	}
-	s.asked = s.x.now()
+	s.since, s.asked = s.asked, s.x.now()
 	return nil
 }
 
@@ -165,9 +136,14 @@ func (s *scan) judge(name string) error {
 		return err
 	}
 	s.stats.Namespaces++
-	return s.fn(Scanned{
-		Namespace: n, Decision: open.keys.Decide(s.stats.AsOf, n.knownDead()), Clock: s.stats.Clock,
-	})
+	snapshot := &Snapshot{AsOf: s.stats.AsOf, Clock: s.stats.Clock}
+	n.judge(snapshot, open.keys)
+	return s.fn(snapshot)
+}
+
+// outOfOrder is the error of a listing that calls itself sorted and is not: what was judged by its order may be wrong.
+func outOfOrder(key bucket.Key) error {
+	return fmt.Errorf("%w: the store says that it lists in order, and lists %.200q after a greater key", ErrIncomplete, key)
 }
 
 // ErrOutside is the error for a key that is no key of an item of the index.
@@ -176,15 +152,17 @@ var ErrOutside = errors.New("blobindex: key outside the index")
 // Delete deletes keys that plans of this index named. Each is checked once more to lie in the index, at the depth of
 // items; if one does not, nothing is deleted and every key's error is ErrOutside. The answer is that of
 // bucket.Objects.Delete.
-func (x *Index) Delete(ctx context.Context, keys []bucket.Key) []error {
-	for _, key := range keys {
-		if !x.holds(key) {
-			errs := make([]error, len(keys))
-			for i := range errs {
-				errs[i] = fmt.Errorf("deleting %.200q from index %q: %w", key, x.name, ErrOutside)
+func (x *Index) Delete(ctx context.Context, plan []Deletion) []error {
+	keys := make([]bucket.Key, len(plan))
+	for i, d := range plan {
+		if !x.holds(d.Key) {
+			errs := make([]error, len(plan))
+			for j := range errs {
+				errs[j] = fmt.Errorf("deleting %.200q from index %q: %w", d.Key, x.name, ErrOutside)
 			}
 			return errs
 		}
+		keys[i] = d.Key
 	}
 	return x.objects.Delete(ctx, keys)
 }

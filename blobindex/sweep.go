@@ -8,26 +8,49 @@ import (
 	"time"
 
 	"github.com/blobindex/indexd/blobindex/bucket"
-	"github.com/blobindex/indexd/prune"
 )
 
-// A Sweeper deletes, in the background, what readers have found to be over. It never delays a reader: what does not
-// fit into its queue is dropped, and the next reader finds it again. Without the right to delete it pauses, longer each
-// time; readers work all the same.
+// A Sweeper deletes, in the background, what the readers of any number of indexes have found to be over. It never delays
+// a reader: what does not fit into its queue is dropped, and the next reader finds it again. What could not be deleted is
+// tried again later, after a wait that doubles each time. Without the right to delete it pauses; readers work all the
+// same.
 type Sweeper struct {
-	objects bucket.Objects
-	log     *slog.Logger
-	now     func() time.Time
-	queue   chan []bucket.Key
-	stop    context.CancelFunc
-	done    chan struct{}
+	log   *slog.Logger
+	now   func() time.Time
+	queue chan sweep
+	stop  context.CancelFunc
+	done  chan struct{}
 
 	mu     sync.Mutex
-	known  map[bucket.Key]time.Time // queued (zero), or failed and not to be tried before then
+	keys   map[sweepKey]*sweepState // queued, or failed
 	pause  time.Time                // nothing is taken before then
 	delay  time.Duration            // the last pause
 	deeds  SweepStats
 	worked chan struct{} // closed and replaced when a batch is done
+}
+
+// A sweep is a batch of keys of one index.
+type sweep struct {
+	index *Index
+	plan  []Deletion
+	began time.Time // when it was offered
+}
+
+type sweepKey struct {
+	index *Index
+	key   bucket.Key
+}
+
+type sweepState struct {
+	queued bool
+	again  time.Time     // not to be tried before then
+	wait   time.Duration // the last wait
+}
+
+// SweeperOptions of NewSweeper; nil and zero fields mean the defaults.
+type SweeperOptions struct {
+	Log *slog.Logger     // takes what could not be deleted; default: nothing is logged
+	Now func() time.Time // the host's clock, default time.Now
 }
 
 // SweepStats count what a Sweeper did.
@@ -37,27 +60,33 @@ type SweepStats struct {
 	Dropped int // keys that did not fit
 }
 
+// PlanLife is how long after it was made a plan is carried out at the most. What it names stays over, as long as producers
+// register each id once; the bound keeps the harm of one that does not small.
+const PlanLife = 5 * time.Minute
+
 const (
 	sweepBatch   = bucket.PageSize
 	sweepQueue   = 16 // batches
 	sweepRetry   = time.Minute
-	sweepPauseTo = time.Hour
+	sweepRetryTo = time.Hour
 	sweepTimeout = time.Minute // for one batch
 )
 
-// NewSweeper starts a sweeper on the bucket. now is the host's clock, nil for time.Now. Close stops it.
-func NewSweeper(objects bucket.Objects, log *slog.Logger, now func() time.Time) *Sweeper {
-	if log == nil {
-		log = slog.New(slog.DiscardHandler)
-	}
-	if now == nil {
-		now = time.Now
+// NewSweeper starts a sweeper; an Index is given it by Options.Sweeper. Close stops it.
+func NewSweeper(opt *SweeperOptions) *Sweeper {
+	if opt == nil {
+		opt = &SweeperOptions{}
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	s := &Sweeper{
-		objects: objects, log: log, now: now, stop: stop,
-		queue: make(chan []bucket.Key, sweepQueue), done: make(chan struct{}),
-		known: make(map[bucket.Key]time.Time), worked: make(chan struct{}),
+		log: opt.Log, now: opt.Now, stop: stop, queue: make(chan sweep, sweepQueue), done: make(chan struct{}),
+		keys: make(map[sweepKey]*sweepState), worked: make(chan struct{}),
+	}
+	if s.log == nil {
+		s.log = slog.New(slog.DiscardHandler)
+	}
+	if s.now == nil {
+		s.now = time.Now
 	}
 	go s.run(ctx)
 	return s
@@ -76,13 +105,13 @@ func (s *Sweeper) Stats() SweepStats {
 	return s.deeds
 }
 
-// Idle waits until nothing is queued or at work.
+// Idle waits until nothing is queued or at work, or the sweeper is closed.
 func (s *Sweeper) Idle(ctx context.Context) error {
 	for {
 		s.mu.Lock()
 		busy := false
-		for _, at := range s.known {
-			busy = busy || at.IsZero()
+		for _, k := range s.keys {
+			busy = busy || k.queued
 		}
 		worked := s.worked
 		s.mu.Unlock()
@@ -91,6 +120,8 @@ func (s *Sweeper) Idle(ctx context.Context) error {
 		}
 		select {
 		case <-worked:
+		case <-s.done:
+			return nil
 		case <-ctx.Done():
 			return ctx.Err()
 		}
@@ -98,43 +129,46 @@ func (s *Sweeper) Idle(ctx context.Context) error {
 }
 
 // offer queues the keys of a plan that are not queued yet.
-func (s *Sweeper) offer(n *Namespace, plan []prune.Deletion) {
+func (s *Sweeper) offer(x *Index, plan []Deletion) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := s.now()
 	if now.Before(s.pause) {
 		return
 	}
-	var batch []bucket.Key
+	var batch []Deletion
 	for i, d := range plan {
-		key := n.key(d.Name)
-		if at, ok := s.known[key]; ok && (at.IsZero() || now.Before(at)) || !n.x.holds(key) {
+		if k := s.keys[sweepKey{x, d.Key}]; k != nil && (k.queued || now.Before(k.again)) {
 			continue
 		}
-		batch = append(batch, key)
+		batch = append(batch, d)
 		if len(batch) == sweepBatch {
-			if !s.enqueue(batch) {
+			if !s.enqueue(x, batch) {
 				s.deeds.Dropped += len(batch) + len(plan) - i - 1
 				return
 			}
 			batch = nil
 		}
 	}
-	if len(batch) > 0 && !s.enqueue(batch) {
+	if len(batch) > 0 && !s.enqueue(x, batch) {
 		s.deeds.Dropped += len(batch)
 	}
 }
 
-func (s *Sweeper) enqueue(batch []bucket.Key) bool {
+func (s *Sweeper) enqueue(x *Index, batch []Deletion) bool {
 	select {
-	case s.queue <- batch:
-		for _, k := range batch {
-			s.known[k] = time.Time{}
-		}
-		return true
+	case s.queue <- sweep{x, batch, s.now()}:
 	default:
 		return false
 	}
+	for _, d := range batch {
+		k := sweepKey{x, d.Key}
+		if s.keys[k] == nil {
+			s.keys[k] = &sweepState{}
+		}
+		s.keys[k].queued = true
+	}
+	return true
 }
 
 func (s *Sweeper) run(ctx context.Context) {
@@ -149,42 +183,66 @@ func (s *Sweeper) run(ctx context.Context) {
 	}
 }
 
-func (s *Sweeper) delete(ctx context.Context, batch []bucket.Key) {
+func (s *Sweeper) delete(ctx context.Context, batch sweep) {
 	ctx, cancel := context.WithTimeout(ctx, sweepTimeout)
 	defer cancel()
-	errs := s.objects.Delete(ctx, batch)
+	if s.now().Sub(batch.began) > PlanLife {
+		s.forget(batch)
+		return
+	}
+	errs := batch.index.Delete(ctx, batch.plan)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := s.now()
 	var first error
-	denied := 0
-	for i, k := range batch {
+	failed, denied := 0, 0
+	for i, d := range batch.plan {
+		k := sweepKey{batch.index, d.Key}
 		if errs == nil || errs[i] == nil {
-			delete(s.known, k)
-			s.deeds.Deleted++
+			delete(s.keys, k)
 			continue
 		}
-		first = errs[i]
-		s.known[k] = now.Add(sweepRetry)
-		s.deeds.Failed++
+		if failed++; first == nil {
+			first = errs[i]
+		}
 		if errors.Is(errs[i], bucket.ErrDenied) {
 			denied++
 		}
+		state := s.keys[k]
+		state.queued, state.wait = false, longer(state.wait)
+		state.again = now.Add(state.wait)
 	}
-	if denied == len(batch) {
-		s.delay = min(max(2*s.delay, sweepRetry), sweepPauseTo)
+	s.deeds.Deleted += len(batch.plan) - failed
+	s.deeds.Failed += failed
+	if denied == len(batch.plan) {
+		s.delay = longer(s.delay)
 		s.pause = now.Add(s.delay)
 	} else {
 		s.delay = 0
 	}
-	for k, at := range s.known { // what failed and was not offered again is somebody else's deed by now
-		if !at.IsZero() && now.Sub(at) > sweepRetry {
-			delete(s.known, k)
+	for k, state := range s.keys { // what failed and is not offered any more is gone
+		if !state.queued && now.Sub(state.again) > sweepRetryTo {
+			delete(s.keys, k)
 		}
 	}
-	if first != nil && ctx.Err() == nil {
-		s.log.Warn("sweeping failed for some keys", "keys", len(batch), "pause", s.delay, "error", first)
+	if first != nil && !errors.Is(first, context.Canceled) {
+		s.log.Warn("sweeping failed for some keys", "index", batch.index.name, "keys", len(batch.plan), "failed", failed,
+			"pause", s.delay, "error", first)
 	}
 	close(s.worked)
 	s.worked = make(chan struct{})
 }
+
+// forget drops a batch that has waited too long: the next reader offers what is still over.
+func (s *Sweeper) forget(batch sweep) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, d := range batch.plan {
+		delete(s.keys, sweepKey{batch.index, d.Key})
+	}
+	s.deeds.Dropped += len(batch.plan)
+	close(s.worked)
+	s.worked = make(chan struct{})
+}
+
+func longer(wait time.Duration) time.Duration { return min(max(2*wait, sweepRetry), sweepRetryTo) }

@@ -419,14 +419,14 @@ func (v vector) teachDead(t *testing.T, by *stillBucket, n *blobindex.Namespace,
 // scan returns the plan after the view, by a listing of the namespace; one of the whole index must give the same.
 func (v vector) scan(t *testing.T, x *blobindex.Index, n *blobindex.Namespace) []vectorDelete {
 	t.Helper()
-	one, _, err := n.Scan(t.Context())
+	one, err := n.Snapshot(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	plan := one.Plan()
 	var whole []blobindex.Deletion
-	if _, err := x.Scan(t.Context(), func(s blobindex.Scanned) error {
-		if s.Namespace.Name() == n.Name() {
+	if _, err := x.Scan(t.Context(), func(s *blobindex.Snapshot) error {
+		if s.Namespace().Name() == n.Name() {
 			whole = append(whole, s.Plan()...)
 		}
 		return nil

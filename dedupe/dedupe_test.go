@@ -11,7 +11,9 @@ import (
 )
 
 func TestSuperseders(t *testing.T) {
-	live := func(receipt dedupe.Instant) dedupe.Run { return dedupe.Run{Live: true, LastReceipt: receipt, LastWord: receipt} }
+	live := func(receipt dedupe.Instant) dedupe.Run {
+		return dedupe.Run{Live: true, LastReceipt: receipt, LastWord: receipt}
+	}
 	over := func(receipt, word dedupe.Instant) dedupe.Run { return dedupe.Run{LastReceipt: receipt, LastWord: word} }
 	for _, tc := range []struct {
 		name string

@@ -64,9 +64,7 @@ func (n *Namespace) Decide(now time.Time, dead map[string]bool) *Decision {
 		}
 		items := d.group(g)
 		d.counts.add(d.count(items), 1)
-		if i := winner(items); i >= 0 {
-			d.shown = append(d.shown, d.item(items, i))
-		}
+		d.show(items)
 	}
 	slices.SortFunc(d.shown, newestFirst)
 	return d
@@ -78,8 +76,8 @@ func (d *Decision) Now() time.Time { return timeOf(d.now) }
 // Counts tells how much of what there is.
 func (d *Decision) Counts() Counts { return d.counts }
 
-// Shown returns the items that are running now, newest first, ties by id: at most one for each sub-key. The slice
-// is the Decision's own; Bury changes it.
+// Shown returns the items that are running now, newest first, ties by id: at most one for each sub-key, and those that a
+// wrong clock puts in doubt. The slice is the Decision's own; Bury changes it.
 func (d *Decision) Shown() []Item { return d.shown }
 
 // Buried returns those of the ids known to be dead, from the start or by Bury, of which a key is listed.
@@ -94,18 +92,13 @@ func (d *Decision) Bury(id string) {
 	}
 	items := d.group(g)
 	d.counts.add(d.count(items), -1)
-	if i := winner(items); i >= 0 {
-		gone := items[i].id()
-		d.shown = slices.DeleteFunc(d.shown, func(s Item) bool { return s.ID.String() == gone })
-	}
+	subkey := g[0].subkey()
+	d.shown = slices.DeleteFunc(d.shown, func(s Item) bool { return s.ID.Subkey() == subkey })
 	d.dead[id] = true
 	items = d.group(g)
 	d.counts.add(d.count(items), 1)
-	if i := winner(items); i >= 0 {
-		won := d.item(items, i)
-		at, _ := slices.BinarySearchFunc(d.shown, won, newestFirst)
-		d.shown = slices.Insert(d.shown, at, won)
-	}
+	d.show(items)
+	slices.SortFunc(d.shown, newestFirst)
 }
 
 // Item returns what the keys of one id say; ok is false if none is listed.
@@ -118,6 +111,18 @@ func (d *Decision) Item(id string) (it Item, ok bool) {
 		}
 	}
 	return Item{}, false
+}
+
+// Future tells of the keys of one id that are foreign, since they are dated more than the skew ahead of their own store
+// time: the name and the store time of the one that was stored last. ok is false if there is none.
+func (d *Decision) Future(id string) (name string, stored time.Time, ok bool) {
+	last := never
+	for i := range d.future {
+		if f := &d.future[i]; f.id() == id && f.store > last {
+			name, last, ok = f.name, f.store, true
+		}
+	}
+	return name, timeOf(last), ok
 }
 
 // Items returns the items of one sub-key, newest first.
@@ -197,6 +202,7 @@ func (d *Decision) group(g []*record) []item {
 		}
 		it := fold(g[lo:hi])
 		it.judge(d.now, d.rules.TTL, d.dead[it.id()])
+		it.doubt(d.now, d.rules.Skew)
 		s.items = append(s.items, it)
 		lo = hi
 	}
@@ -211,21 +217,21 @@ func (d *Decision) group(g []*record) []item {
 	return s.items
 }
 
+// run is the item as package dedupe sees it. One in doubt hides no other: it may be shown itself, but supersedes nothing.
 func (it *item) run() dedupe.Run {
+	if it.ahead {
+		return dedupe.Run{ID: it.id(), At: it.at, LastReceipt: it.receipt, LastWord: never}
+	}
 	return dedupe.Run{ID: it.id(), At: it.at, Live: it.state == Live, LastReceipt: it.receipt, LastWord: it.word}
 }
 
-// winner is the index of the item that is shown of a group, or -1: every live item supersedes all older ones.
-func winner(items []item) int {
+// show adds the items of a group that are shown: the newest live one, if nothing supersedes it, and those in doubt.
+func (d *Decision) show(items []item) {
 	for i := range items {
-		if items[i].state == Live {
-			if items[i].by < 0 {
-				return i
-			}
-			return -1
+		if items[i].state == Live && items[i].by < 0 {
+			d.shown = append(d.shown, d.item(items, i))
 		}
 	}
-	return -1
 }
 
 func (d *Decision) count(items []item) (c Counts) {

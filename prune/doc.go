@@ -15,16 +15,19 @@
 // A sighting is the marker, by the id's time, or a heartbeat, by the earlier of its name and its store time. Only a
 // live item that no newer item of its sub-key supersedes (package dedupe) is shown, so there is at most one a sub-key.
 //
+// An item of which a name or store time lies more than the skew ahead of the instant is in doubt, since some clock is or
+// was wrong: it supersedes nothing, so that it hides no other, and nothing of its sub-key is planned.
+//
 // # Planning
 //
-// Plan names keys of the listing that may be deleted, each with its Reason. Carrying out any subset of it, in any
-// order and at any later time, shows nothing that was hidden and hides nothing that was shown. What that rests on:
+// Plan names keys of the listing that may be deleted, each with its Reason. Carrying out any subset of it, in any order,
+// shows nothing that was hidden and hides nothing that was shown, and brings back nothing later. What that rests on:
 //
 //   - A stale, dead or superseded item goes only while everything that it supersedes itself, and that could show
 //     without it, is also superseded by an item that the plan keeps, and was last received no later than that one's
 //     last word, so that it stays superseded when the kept item ends.
-//   - A superseded item goes only if an item that supersedes it is kept and is dated more than the skew after it:
-//     nearer than that, the clocks of the two producers may be wrong.
+//   - A superseded item goes only if an item that supersedes it is dated more than the skew after it: nearer than that,
+//     the clocks of the two producers may be wrong.
 //   - A stale item goes only if its largest name and its last receipt are both past the TTL.
 //   - A heartbeat goes as needless only if a later one of its id was received more than the listing limit ago, so
 //     that no listing that is still running can miss both.

@@ -52,7 +52,8 @@ type item struct {
 	end                            *record // earliest tombstone
 	seenBy                         *record
 	state                          State
-	by                             int // index of the newest superseder in the group, or -1
+	by                             int  // index of the newest superseder in the group, or -1
+	ahead                          bool // a name or store time of it is more than the skew ahead of now
 }
 
 func (it *item) id() string            { return it.keys[0].id() }
@@ -86,6 +87,13 @@ func fold(keys []*record) item {
 		it.receipt, it.named = max(it.receipt, r.store), max(it.named, r.nameTime())
 	}
 	return it
+}
+
+// doubt marks an item of which a name or a store time lies ahead of now by more than the skew: some clock is or was wrong.
+func (it *item) doubt(now dedupe.Instant, skew time.Duration) {
+	for _, r := range it.keys {
+		it.ahead = it.ahead || max(r.store, r.nameTime())-now > dedupe.Instant(skew)
+	}
 }
 
 // judge sets the state of a folded item. An item without any sighting has a tombstone.

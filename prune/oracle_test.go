@@ -47,7 +47,7 @@ func decide(keys []object, now int, dead map[string]bool) *prune.Decision {
 	return n.Decide(at(now), dead)
 }
 
-// oracle reads DESIGN §3 word by word, item by item, in seconds.
+// oracle reads docs/SPEC.md word by word, item by item, in seconds.
 type oracle struct {
 	now   int
 	items map[string]*oracleItem
@@ -60,6 +60,7 @@ type oracleItem struct {
 	sighted              bool
 	ended, tombs         int
 	dead                 bool
+	ahead                bool // of now, by the name or the store time of a key
 }
 
 func secondsOf(id string) int {
@@ -85,6 +86,7 @@ func newOracle(keys []object, now int, dead map[string]bool) *oracle {
 			it = &oracleItem{id: id, subkey: must(itemid.Epoch.Parse(id)).Subkey(), at: secondsOf(id), dead: dead[id]}
 			o.items[id] = it
 		}
+		it.ahead = it.ahead || named > now+10 || k.store > now+10
 		switch {
 		case signal != "" && !beat:
 			if it.tombs++; it.tombs == 1 || k.store < it.ended {
@@ -124,7 +126,7 @@ func (o *oracle) state(it *oracleItem) prune.State {
 func newer(a, b *oracleItem) bool { return a.at > b.at || a.at == b.at && a.id > b.id }
 
 func (o *oracle) supersedes(a, b *oracleItem) bool {
-	if a.subkey != b.subkey || !newer(a, b) {
+	if a.subkey != b.subkey || !newer(a, b) || a.ahead {
 		return false
 	}
 	switch o.state(a) {
@@ -215,6 +217,12 @@ func randomBucket(r *rand.Rand) (keys []object, dead map[string]bool) {
 			add(id+"~"+[]string{"done", "failed", "cancelled"}[r.IntN(3)], max(start-5, pick()))
 		}
 		dead[id] = r.IntN(4) == 0
+	}
+	if len(keys) > 0 && r.IntN(6) == 0 { // what was written while the clock was ahead
+		for range 1 + r.IntN(2) {
+			k := &keys[r.IntN(len(keys))]
+			k.store = 9 + r.IntN(40)
+		}
 	}
 	return keys, dead
 }

@@ -81,6 +81,9 @@ func (p *planner) past(t dedupe.Instant, age time.Duration) bool {
 // group plans one sub-key, its items newest first. kept is the latest last word of the items that the plan keeps:
 // what was received by then stays superseded, whatever else goes and however those items end.
 func (p *planner) group(items []item) {
+	if slices.ContainsFunc(items, func(it item) bool { return it.ahead }) {
+		return // some clock is or was wrong: nothing of the sub-key is proven
+	}
 	kept := never
 	rest := lastReceipts(items)
 	for i := range items {

@@ -47,6 +47,12 @@ func (r Rules) WithDefaults() (Rules, error) {
 			return Rules{}, fmt.Errorf("prune: %s is %v; it must be more than 0 and at most %v", f.name, f.d, maxDuration)
 		}
 	}
+	if _, err := itemid.ParseGrammar(r.Grammar.String()); err != nil {
+		return Rules{}, fmt.Errorf("prune: %w", err)
+	}
+	if r.Skew >= r.TTL {
+		return Rules{}, fmt.Errorf("prune: skew is %v and ttl %v; the skew must be the smaller one", r.Skew, r.TTL)
+	}
 	return r, nil
 }
 

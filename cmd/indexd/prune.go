@@ -47,7 +47,10 @@ func (a *app) prune(cmd *cobra.Command, dryRun bool) error {
 		return err
 	}
 	defer s.close()
-	opt := &janitor.Options{Namespace: s.namespace, DryRun: dryRun}
+	opt := &janitor.Options{DryRun: dryRun}
+	if s.namespace != nil {
+		opt.Namespace = s.namespace.Name()
+	}
 	var plan []planned
 	if dryRun {
 		opt.Planned = func(d blobindex.Deletion) { plan = append(plan, planned{d.Key, d.Reason.String()}) }

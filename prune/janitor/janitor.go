@@ -17,11 +17,11 @@ const MaxDeletes = 100_000
 
 // Options of Pass; nil and zero fields mean the defaults.
 type Options struct {
-	// Namespace limits the pass to one namespace; nil means the whole index.
-	Namespace *blobindex.Namespace
+	// Namespace limits the pass to the namespace of that name; empty means the whole index.
+	Namespace string
 	// DryRun plans and deletes nothing.
 	DryRun bool
-	// MaxDeletes bounds the deletes; default MaxDeletes.
+	// MaxDeletes bounds the deletes; 0 or less means the default, MaxDeletes.
 	MaxDeletes int
 	// Planned, if set, is called with each key of the plan, in order, before anything is deleted.
 	Planned func(blobindex.Deletion)
@@ -36,7 +36,7 @@ type Report struct {
 	Deleted    map[string]int // keys by reason
 	Failed     []KeyError     // the first MaxErrors of the keys that could not be deleted
 	Failures   int            // their number
-	Left       int            // keys planned beyond MaxDeletes
+	Left       int            // keys planned, and left for the next pass: beyond MaxDeletes, or later than blobindex.PlanLife
 	Slow       []string       // namespaces passed over, since their listing took too long
 	Foreign    int            // keys that are no item's
 	Pages      int            // LIST requests
@@ -63,9 +63,10 @@ func Pass(ctx context.Context, index *blobindex.Index, opt *Options) (Report, er
 		opt = &Options{}
 	}
 	p := pass{index: index, opt: opt, limit: opt.MaxDeletes}
-	if p.limit == 0 {
+	if p.limit <= 0 {
 		p.limit = MaxDeletes
 	}
+	p.began = index.HostNow()
 	p.report = Report{Planned: make(map[string]int), Deleted: make(map[string]int)}
 	if err := p.scan(ctx); err != nil {
 		return p.report, err
@@ -86,32 +87,33 @@ type pass struct {
 	index  *blobindex.Index
 	opt    *Options
 	limit  int
+	began  time.Time // of the listing, by the host's clock
 	plan   []blobindex.Deletion
 	report Report
 }
 
 func (p *pass) scan(ctx context.Context) error {
-	if p.opt.Namespace != nil {
-		s, stats, err := p.opt.Namespace.Scan(ctx)
-		if err != nil {
-			return err
-		}
-		p.take(stats)
-		return p.add(s)
+	if p.opt.Namespace == "" {
+		stats, err := p.index.Scan(ctx, p.add)
+		p.report.Namespaces, p.report.Pages, p.report.Slow = stats.Namespaces, stats.Pages, stats.Slow
+		p.report.AsOf, p.report.Clock = stats.AsOf, stats.Clock
+		p.report.Foreign += stats.Foreign
+		return err
 	}
-	stats, err := p.index.Scan(ctx, p.add)
-	p.take(stats)
-	return err
+	n, err := p.index.Namespace(p.opt.Namespace)
+	if err != nil {
+		return err
+	}
+	s, err := n.Snapshot(ctx)
+	if err != nil {
+		return err
+	}
+	p.report.Namespaces, p.report.Pages, p.report.AsOf, p.report.Clock = 1, s.Cost.List, s.AsOf, s.Clock
+	return p.add(s)
 }
 
-func (p *pass) take(s blobindex.ScanStats) {
-	p.report.Namespaces, p.report.Pages, p.report.Slow = s.Namespaces, s.Pages, s.Slow
-	p.report.AsOf, p.report.Clock = s.AsOf, s.Clock
-	p.report.Foreign += s.Foreign
-}
-
-func (p *pass) add(s blobindex.Scanned) error {
-	p.report.Foreign += s.Decision.Counts().Foreign
+func (p *pass) add(s *blobindex.Snapshot) error {
+	p.report.Foreign += s.Counts().Foreign
 	for _, d := range s.Plan() {
 		p.report.Planned[d.Reason.String()]++
 		if len(p.plan) == p.limit {
@@ -155,12 +157,12 @@ func (p *pass) delete(ctx context.Context) error {
 		if err := ctx.Err(); err != nil {
 			return fmt.Errorf("pruning index %q after %d of %d keys: %w", p.index.Name(), lo, len(p.plan), err)
 		}
-		batch := p.plan[lo:min(lo+bucket.PageSize, len(p.plan))]
-		keys := make([]bucket.Key, len(batch))
-		for i, d := range batch {
-			keys[i] = d.Key
+		if p.index.HostNow().Sub(p.began) > blobindex.PlanLife {
+			p.report.Left += len(p.plan) - lo
+			return nil
 		}
-		errs := p.index.Delete(ctx, keys)
+		batch := p.plan[lo:min(lo+bucket.PageSize, len(p.plan))]
+		errs := p.index.Delete(ctx, batch)
 		for i, d := range batch {
 			if errs == nil || errs[i] == nil {
 				p.report.Deleted[d.Reason.String()]++

@@ -42,10 +42,14 @@ func (g generator) List(ctx context.Context, req bucket.ListRequest, fn func(buc
 
 var errListOnly = errors.New("this store only lists")
 
-func (generator) Put(context.Context, bucket.Key, io.Reader) (time.Time, error) { return time.Time{}, errListOnly }
-func (generator) Open(context.Context, bucket.Key) (io.ReadCloser, error)       { return nil, errListOnly }
-func (generator) Head(context.Context, bucket.Key) (bucket.Object, error)       { return bucket.Object{}, errListOnly }
-func (generator) Delete(context.Context, []bucket.Key) []error                  { return nil }
+func (generator) Put(context.Context, bucket.Key, io.Reader) (time.Time, error) {
+	return time.Time{}, errListOnly
+}
+func (generator) Open(context.Context, bucket.Key) (io.ReadCloser, error) { return nil, errListOnly }
+func (generator) Head(context.Context, bucket.Key) (bucket.Object, error) {
+	return bucket.Object{}, errListOnly
+}
+func (generator) Delete(context.Context, []bucket.Key) []error { return nil }
 
 // benchMillion makes the top eight cards of a million keys, 20,000 of them live.
 func benchMillion(ctx context.Context, _ string) ([]row, error) {
