@@ -17,31 +17,15 @@ import (
 	"github.com/blobindex/indexd/blobindex/bucket/dirbucket"
 )
 
-// tmpfs mounts a file system of its own, if this user may: else each test uses a fault that needs no rights.
-func tmpfs(t *testing.T, options string) (path string, ok bool) {
-	t.Helper()
-	path = t.TempDir()
-	if err := unix.Mount("tmpfs", path, "tmpfs", 0, options); err != nil {
-		t.Logf("cannot mount a tmpfs (%v): using a fault that needs no rights", err)
-		return "", false
-	}
-	t.Cleanup(func() { unix.Unmount(path, unix.MNT_DETACH) })
-	return path, true
-}
-
 // TestFullDisk: on a full tmpfs (ENOSPC) where one can be mounted, and always under a limit on file sizes (EFBIG).
 func TestFullDisk(t *testing.T) {
 	t.Run("file size limit", func(t *testing.T) { runChild(t, "small-files", t.TempDir()) })
-	if path, ok := tmpfs(t, "size=128k"); ok {
-		t.Run("tmpfs", func(t *testing.T) {
-			if err := fullDisk(path, syscall.ENOSPC); err != nil {
-				t.Error(err)
-			}
-		})
-	}
-	if path, ok := tmpfs(t, "nr_inodes=60"); ok {
-		t.Run("tmpfs without inodes", func(t *testing.T) { noInodes(t, path) })
-	}
+	t.Run("tmpfs", func(t *testing.T) {
+		withMounts(t, func(t *testing.T) { must(t, fullDisk(tmpfs(t, "", "size=128k"), syscall.ENOSPC)) })
+	})
+	t.Run("tmpfs without inodes", func(t *testing.T) {
+		withMounts(t, func(t *testing.T) { noInodes(t, tmpfs(t, "", "nr_inodes=60")) })
+	})
 }
 
 func smallFilesChild(dir string) error {
@@ -175,17 +159,14 @@ func TestReadOnly(t *testing.T) {
 		t.Cleanup(func() { unix.Chmod(root, 0o755) })
 		runChild(t, "read-only", root)
 	})
-	if path, ok := tmpfs(t, ""); ok {
-		t.Run("mount", func(t *testing.T) {
+	t.Run("mount", func(t *testing.T) {
+		withMounts(t, func(t *testing.T) {
+			path := tmpfs(t, "", "")
 			fillReadOnly(t, path)
-			if err := unix.Mount("", path, "", unix.MS_REMOUNT|unix.MS_RDONLY, ""); err != nil {
-				t.Fatalf("remounting read-only: %v", err)
-			}
-			if err := readOnly(path); err != nil {
-				t.Error(err)
-			}
+			must(t, unix.Mount("", path, "", unix.MS_REMOUNT|unix.MS_RDONLY, ""))
+			must(t, readOnly(path))
 		})
-	}
+	})
 }
 
 // openToAll is a directory that any user can reach; those of t.TempDir can only be reached by their owner.
