@@ -315,8 +315,11 @@ func TestExplain_WhenItShows(t *testing.T) {
 	quiet, going, second, third := w.id("h", -4*time.Minute), w.id("h", -3*time.Minute), w.id("h", -2*time.Minute), w.id("h", -time.Minute)
 	register(t, n, quiet, going, third)
 	w.advance(time.Second)
-	if _, err := n.Heartbeat(t.Context(), second); err != nil { // seen later than the third
-		t.Fatal(err)
+	for _, id := range []itemid.ID{second, third} {
+		w.advance(time.Second)
+		if _, err := n.Heartbeat(t.Context(), id); err != nil {
+			t.Fatal(err)
+		}
 	}
 	until := w.store.Now().Add(2 * time.Hour)
 	w.advance(time.Second)

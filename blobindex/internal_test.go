@@ -12,7 +12,10 @@ import (
 
 	"github.com/blobindex/indexd/blobindex/bucket"
 	"github.com/blobindex/indexd/blobindex/bucket/membucket"
+	"go.uber.org/goleak"
 )
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // TestFairLimiter: one namespace waits with many calls, another comes later with one: it is served next but one.
 func TestFairLimiter(t *testing.T) {
