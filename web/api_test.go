@@ -313,6 +313,54 @@ func TestRevalidation(t *testing.T) {
 	}
 }
 
+// An explanation tells of its instant, in its body: there is nothing to revalidate.
+func TestExplanationsAreOfTheirInstant(t *testing.T) {
+	s := newSite(t)
+	path := ns + "/items/" + s.id("x") + "/explain"
+	a := s.get(path).want(http.StatusOK)
+	if a.header.Get("Etag") != "" || a.header.Get("Cache-Control") != "no-store" {
+		t.Errorf("%v", a.header)
+	}
+	e := decode[api.Explanation](a)
+	if !e.AsOf.Equal(start) || e.Clock != "store" || a.header.Get("Indexd-As-Of") != "2026-03-01T12:00:00Z" {
+		t.Errorf("%+v, %v", e, a.header)
+	}
+	s.do("GET", path, "", "If-None-Match", "*").want(http.StatusOK)
+}
+
+func TestExplanationsOfFutureItems(t *testing.T) {
+	s := newSite(t)
+	id := "x_1772370000" // an hour ahead
+	s.put("_active_runs/team/"+id, "")
+	if e := decode[api.Explanation](s.get(ns + "/items/" + id + "/explain").want(http.StatusOK)); e.Rule != "future" || e.Shown {
+		t.Errorf("%+v", e)
+	}
+}
+
+func TestMethods(t *testing.T) {
+	s := newSite(t)
+	paths := strings.NewReplacer("{index}", "running", "{namespace}", "team", "{id}", s.id("x"))
+	for path, item := range description(t).Paths.Map() {
+		want := []string{"OPTIONS"}
+		for method := range item.Operations() {
+			want = append(want, method)
+			if method == "GET" {
+				want = append(want, "HEAD")
+			}
+		}
+		slices.Sort(want)
+		options := s.do("OPTIONS", paths.Replace(path), "").want(http.StatusNoContent)
+		refused := s.do("PATCH", paths.Replace(path), "")
+		refused.problem(http.StatusMethodNotAllowed, "method")
+		for _, a := range []answer{options, refused} {
+			got := strings.Split(a.header.Get("Allow"), ", ")
+			if slices.Sort(got); !slices.Equal(got, want) {
+				t.Errorf("%s allows %q, want %q", path, got, want)
+			}
+		}
+	}
+}
+
 func TestEveryGetAnswersHead(t *testing.T) {
 	s := newSite(t)
 	paths := strings.NewReplacer("{index}", "running", "{namespace}", "team", "{id}", s.id("x"))
@@ -338,6 +386,9 @@ func TestQueriesAreThoseOfTheDescription(t *testing.T) {
 			for _, p := range op.Parameters {
 				if p.Value.In != "query" {
 					continue
+				}
+				if strings.HasSuffix(path, "cards") && p.Value.Schema.Value.Default != nil {
+					t.Errorf("%s: a default of %s, which the server's configuration decides", path, p.Value.Name)
 				}
 				value := map[string]string{"outcome": "done", "index": "running"}[p.Value.Name]
 				switch {

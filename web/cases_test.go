@@ -2,7 +2,6 @@ package web_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math"
 	"net/http"
@@ -263,19 +262,9 @@ func TestCase_C52_ResolversMayBeAnybodys(t *testing.T) {
 		"javascript:alert(1)": "", "JavaScript:alert(1)": "", "data:text/html,x": "", "//ci.example/": "", "/v1/indexes": "",
 		"https:": "", "https:///x": "", "vbscript:x": "", "https://ci.example/\x00": "", " https://ci.example": "",
 	} {
-		x, err := blobindex.New(s.mem, blobindex.Config{}, &blobindex.Options{
-			Now: s.clock.now, Resolver: frank{State: blobindex.Running, URL: link, Progress: &progress},
+		s.serveStore(s.mem, func(o *blobindex.Options) {
+			o.Resolver = frank{State: blobindex.Running, URL: link, Progress: &progress}
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		h, err := web.New(web.Options{
-			Indexes: []*blobindex.Index{x}, Ready: func(context.Context) error { return nil }, Now: s.clock.now,
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		s.serve(h)
 		s.do("PUT", ns+"/items/"+s.id("x"), "").want(http.StatusCreated)
 		cards := decode[api.Cards](s.get(ns + "/cards").want(http.StatusOK)).Cards
 		if len(cards) != 1 || cards[0].Url != want || cards[0].Progress != nil {
@@ -322,39 +311,26 @@ func checkMarkup(t *testing.T, page string) string {
 	return text(root)
 }
 
-// fewDescriptors is a store on a host that runs out of them: of three listings only one finds any.
-type fewDescriptors struct {
+// failsSome is a store of which only every third listing succeeds.
+type failsSome struct {
 	bucket.Objects
 	lists atomic.Int64
 }
 
-var errNoDescriptors = errors.New("too many open files")
-
-func (f *fewDescriptors) List(ctx context.Context, r bucket.ListRequest, fn func(bucket.Page) error) error {
+func (f *failsSome) List(ctx context.Context, r bucket.ListRequest, fn func(bucket.Page) error) error {
 	if f.lists.Add(1)%3 != 0 {
-		return errNoDescriptors
+		return bucket.ErrThrottled
 	}
 	return f.Objects.List(ctx, r, fn)
 }
 
-func TestCase_C59_Descriptors(t *testing.T) {
+func TestListingsFailSomeOfTheTime(t *testing.T) {
 	s := newSite(t)
 	const items = 1500
 	for i := range items {
 		s.put(fmt.Sprintf("_active_runs/default/k%d_%d", i, start.Unix()), "")
 	}
-	few := &fewDescriptors{Objects: s.mem}
-	x, err := blobindex.New(few, blobindex.Config{}, &blobindex.Options{Now: s.clock.now})
-	if err != nil {
-		t.Fatal(err)
-	}
-	h, err := web.New(web.Options{
-		Indexes: []*blobindex.Index{x}, Ready: func(context.Context) error { return nil }, Now: s.clock.now,
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.serve(h)
+	s.serveStore(&failsSome{Objects: s.mem})
 	var whole, none atomic.Int64
 	var wg sync.WaitGroup
 	for range 50 {

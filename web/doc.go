@@ -5,8 +5,7 @@
 //
 // Before a request is routed its Host must be a loopback name, a mutation must not come from another site, and no
 // segment of its path may be empty or a dot segment. Ids and names are decoded exactly once and checked before anything
-// is asked of the store. Bodies are at most 8 KiB and are read under the server's timeouts; every request has a
-// deadline.
+// is asked of the store. Bodies are at most 8 KiB and are read under the server's timeouts; every route has a deadline.
 //
 // # Problems
 //
@@ -16,6 +15,7 @@
 //
 // # Answers to reads
 //
-// The body of an answer depends on the state of the index alone; when it was judged, by whose clock and at which cost
-// stands in headers (Indexd-As-Of, Indexd-Clock, Indexd-Cost), so that its ETag holds while nothing changes.
+// The body of an answer that has an ETag depends on the state of the index alone; when it was judged, by whose clock and
+// at which cost stands in headers (Indexd-As-Of, Indexd-Clock, Indexd-Cost), so that the ETag holds while nothing
+// changes. An explanation, the page, and health tell of their own instant: they have no ETag and are not to be kept.
 package web

@@ -26,11 +26,17 @@ func (s *Server) edge(next echo.HandlerFunc) echo.HandlerFunc {
 				return p
 			}
 		}
-		ctx, cancel := context.WithTimeout(r.Context(), s.opt.Timeout)
+		r.Body = http.MaxBytesReader(c.Response().Writer, r.Body, maxBody) // r is a copy of our own
+		return next(c)
+	}
+}
+
+// limited ends what a route does after Options.Timeout.
+func (s *Server) limited(next echo.HandlerFunc) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		ctx, cancel := context.WithTimeout(c.Request().Context(), s.opt.Timeout)
 		defer cancel()
-		r = r.WithContext(ctx)
-		r.Body = http.MaxBytesReader(c.Response().Writer, r.Body, maxBody)
-		c.SetRequest(r)
+		c.SetRequest(c.Request().WithContext(ctx))
 		return next(c)
 	}
 }
@@ -42,7 +48,7 @@ func secure(h http.Header) {
 	h.Set("Referrer-Policy", "no-referrer")
 	h.Set("Cross-Origin-Resource-Policy", "same-origin")
 	h.Set("Cross-Origin-Opener-Policy", "same-origin")
-	h.Set("Cache-Control", "no-store") // reads that have an ETag replace it
+	h.Set("Cache-Control", "no-store") // answers that have an ETag replace it
 }
 
 // checkHost refuses names that some DNS answer has pointed at this host: such a page may read whatever it gets.

@@ -117,16 +117,23 @@ func TestNewRefuses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ready := func(context.Context) error { return nil }
-	for name, opt := range map[string]web.Options{
-		"no index":       {Ready: ready},
-		"no readiness":   {Indexes: []*blobindex.Index{x}},
-		"two of a name":  {Indexes: []*blobindex.Index{x, x}, Ready: ready},
-		"negative price": {Indexes: []*blobindex.Index{x}, Ready: ready, Prices: web.Prices{ListPer1000: -1}},
+	one := []*blobindex.Index{x}
+	for name, c := range map[string]struct {
+		indexes []*blobindex.Index
+		ready   func(context.Context) error
+		opt     *web.Options
+	}{
+		"no index":       {nil, always, nil},
+		"no readiness":   {one, nil, nil},
+		"two of a name":  {[]*blobindex.Index{x, x}, always, nil},
+		"negative price": {one, always, &web.Options{Prices: web.Prices{ListPer1000: -1}}},
 	} {
-		if _, err := web.New(opt); err == nil {
+		if _, err := web.New(c.indexes, c.ready, c.opt); err == nil {
 			t.Errorf("%s: accepted", name)
 		}
+	}
+	if _, err := web.New(one, always, nil); err != nil {
+		t.Error(err)
 	}
 }
 

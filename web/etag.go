@@ -11,42 +11,44 @@ import (
 	"github.com/labstack/echo/v4"
 )
 
-// revalidate gives every GET that may be kept a strong ETag over its body, and answers If-None-Match (RFC 9110, section
-// 13.1.2). Bodies are bounded, so they are held until they are whole: an answer is never cut by its own error.
-func revalidate(next echo.HandlerFunc) echo.HandlerFunc {
-	return func(c echo.Context) error {
-		if !get(c) {
-			return next(c)
-		}
-		res := c.Response()
-		switch c.Path() {
-		case "", "/", "/healthz", "/readyz":
-		default:
-			res.Header().Set("Cache-Control", "no-cache")
-		}
-		out := res.Writer
-		held := &heldResponse{header: out.Header()}
-		res.Writer = held
-		defer func() { res.Writer = out }()
-		if err := next(c); err != nil {
-			return err // nothing was held: handlers write last
-		}
-		if res.Status == http.StatusOK && out.Header().Get("Cache-Control") != "no-store" {
-			sum := sha256.Sum256(held.body.Bytes())
-			tag := `"` + hex.EncodeToString(sum[:16]) + `"`
-			out.Header().Set("ETag", tag)
-			if matches(c.Request().Header.Values("If-None-Match"), tag) {
-				out.Header().Del("Content-Type")
+// whole holds the answers of a route until they are complete, so that none is cut by its own error; they are bounded.
+// Where they depend on the state of the index alone they may be kept: they get a strong ETag over the body, and
+// If-None-Match is answered (RFC 9110, section 13.1.2).
+func whole(kept bool) echo.MiddlewareFunc {
+	return func(next echo.HandlerFunc) echo.HandlerFunc {
+		return func(c echo.Context) error {
+			res := c.Response()
+			out := res.Writer
+			held := &heldResponse{header: out.Header()}
+			res.Writer = held
+			defer func() { res.Writer = out }()
+			if err := next(c); err != nil {
+				return err // nothing was held: handlers write last
+			}
+			if kept && res.Status == http.StatusOK && held.notModified(c.Request()) {
 				res.Status = http.StatusNotModified
 				out.WriteHeader(res.Status)
 				return nil
 			}
+			out.Header().Set("Content-Length", strconv.Itoa(held.body.Len()))
+			out.WriteHeader(res.Status)
+			_, err := out.Write(held.body.Bytes())
+			return err
 		}
-		out.Header().Set("Content-Length", strconv.Itoa(held.body.Len()))
-		out.WriteHeader(res.Status)
-		_, err := out.Write(held.body.Bytes())
-		return err
 	}
+}
+
+// notModified tags the body, and reports whether the client has it.
+func (h *heldResponse) notModified(r *http.Request) bool {
+	sum := sha256.Sum256(h.body.Bytes())
+	tag := `"` + hex.EncodeToString(sum[:16]) + `"`
+	h.header.Set("ETag", tag)
+	h.header.Set("Cache-Control", "no-cache")
+	if !matches(r.Header.Values("If-None-Match"), tag) {
+		return false
+	}
+	h.header.Del("Content-Type")
+	return true
 }
 
 // matches compares weakly, as the RFC wants it for If-None-Match.

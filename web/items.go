@@ -67,7 +67,7 @@ func (s *Server) RegisterItem(ctx context.Context, r api.RegisterItemRequestObje
 	if r.Body != nil {
 		labels = *r.Body
 	}
-	answer, err := register(ctx, n, id, labels)
+	answer, err := register(ctx, n, id, labels, writes)
 	if err != nil {
 		return nil, err
 	}
@@ -96,8 +96,10 @@ func (s *Server) CreateItem(ctx context.Context, r api.CreateItemRequestObject) 
 		return nil, storeProblem(err, reads) // before a key is remembered for what cannot be registered
 	}
 	mint := func() (itemid.ID, error) { return x.Mint(subkey) }
+	did := mints
 	var use keyUse
 	if key := r.Params.IdempotencyKey; key != nil {
+		did = writes
 		use, err = s.claim(r, *key, item, mint)
 	} else {
 		use.id, err = mint()
@@ -106,7 +108,7 @@ func (s *Server) CreateItem(ctx context.Context, r api.CreateItemRequestObject) 
 		return nil, mintProblem(err)
 	}
 	if use.answer == nil {
-		use.answer, err = register(ctx, n, use.id, labels)
+		use.answer, err = register(ctx, n, use.id, labels, did)
 		if err == nil {
 			s.keys.settle(use, use.answer)
 		} else if errors.Is(err, blobindex.ErrClock) || errors.Is(err, blobindex.ErrLabels) {
@@ -152,10 +154,11 @@ func (s *Server) claim(r api.CreateItemRequestObject, key string, item api.NewIt
 	return use, err
 }
 
-func register(ctx context.Context, n *blobindex.Namespace, id itemid.ID, labels api.Labels) (*api.Registered, error) {
+func register(ctx context.Context, n *blobindex.Namespace, id itemid.ID, labels api.Labels, did effect) (
+	*api.Registered, error) {
 	reg, err := n.Register(ctx, id, blobindex.Labels(labels))
 	if err != nil {
-		return nil, storeProblem(err, writes)
+		return nil, storeProblem(err, did)
 	}
 	answer := &api.Registered{
 		Id: id.String(), Subkey: id.Subkey(), StartedAt: instant(id.Time()), BornLate: reg.BornLate,

@@ -2,6 +2,7 @@ package web
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"net/http"
@@ -22,7 +23,7 @@ const pageRecent = 8
 func (s *Server) page(c echo.Context) error {
 	ctx := c.Request().Context()
 	namespace := c.QueryParam("namespace")
-	x, err := s.index(or(c.QueryParam("index"), s.opt.Indexes[0].Name()))
+	x, err := s.index(cmp.Or(c.QueryParam("index"), s.order[0].Name()))
 	if err != nil {
 		return err
 	}
@@ -32,7 +33,7 @@ func (s *Server) page(c echo.Context) error {
 		}
 	}
 	names, cost := s.namespaces(ctx, x)
-	n, err := x.Namespace(or(namespace, firstNamespace(x, names)))
+	n, err := x.Namespace(cmp.Or(namespace, firstNamespace(x, names)))
 	if err != nil {
 		return storeProblem(err, reads)
 	}
@@ -70,14 +71,15 @@ func firstNamespace(x *blobindex.Index, names []string) string {
 // frame is what stands around a view, or around a problem. x may be nil.
 func (s *Server) frame(x *blobindex.Index, namespace string, names []string) ui.Page {
 	p := ui.Page{Namespace: namespace}
-	for _, one := range s.opt.Indexes {
+	for _, one := range s.order {
 		p.Indexes = append(p.Indexes, one.Name())
 	}
 	if x != nil {
 		p.Index, p.Flat = x.Name(), x.Flat()
 		p.Namespaces = names
 		if namespace != "" && !slices.Contains(names, namespace) {
-			p.Namespaces = sorted(append([]string{namespace}, names...))
+			p.Namespaces = append([]string{namespace}, names...)
+			slices.Sort(p.Namespaces)
 		}
 	}
 	if s.opt.Notice != nil {
@@ -89,28 +91,22 @@ func (s *Server) frame(x *blobindex.Index, namespace string, names []string) ui.
 // problemPage shows a problem to people. What is running is not known then, and the page says so.
 func (s *Server) problemPage(c echo.Context, p *problem) error {
 	var page ui.Page
-	if x := s.indexes[or(c.QueryParam("index"), s.opt.Indexes[0].Name())]; x == nil {
+	action := p.action
+	if x := s.indexes[cmp.Or(c.QueryParam("index"), s.order[0].Name())]; x == nil {
 		page = s.frame(nil, "", nil)
+		action = "Choose an index above."
 	} else {
 		namespace := c.QueryParam("namespace")
 		if _, err := x.Namespace(namespace); err != nil {
 			namespace = "" // nothing that is no name is repeated
 		}
-		known, _ := s.names.last(x) // without asking the store, which may be the problem
-		page = s.frame(x, namespace, known.names)
+		page = s.frame(x, namespace, s.names.last(x)) // without asking the store, which may be the problem
 	}
 	page.Problem = &ui.Problem{
-		Title: http.StatusText(p.status), Status: p.status, Code: p.code, Detail: p.detail, Action: p.action,
+		Title: http.StatusText(p.status), Status: p.status, Code: p.code, Detail: p.detail, Action: action,
 		Retry: p.retry,
 	}
 	return render(c, p.status, page)
-}
-
-func or(s, def string) string {
-	if s == "" {
-		return def
-	}
-	return s
 }
 
 func render(c echo.Context, status int, p ui.Page) error {
@@ -127,14 +123,14 @@ func (s *Server) view(x *blobindex.Index, n *blobindex.Namespace, v blobindex.Vi
 	out := &ui.View{
 		Live: v.Counts.Live, Shown: v.Counts.Shown, AsOf: v.AsOf, Now: v.AsOf, HostClock: v.Clock == blobindex.HostClock,
 		Stale: !v.Complete, StaleSince: v.StaleSince, Facts: facts(v.Counts, x.Rules().TTL),
-		CardsURL: path + "/cards", ItemsURL: path + "/items", RecentURL: path + "/recent",
+		API: path,
 	}
-	if now, ok := x.StoreNow(); ok && out.Stale && now.After(v.AsOf) {
+	if now, _ := x.StoreNow(); out.Stale && now.After(v.AsOf) {
 		out.Now = now // ages go on while the store is away
 	}
 	for _, c := range cardsBody(v).Cards {
 		out.Cards = append(out.Cards, ui.Card{
-			ID: c.Id, Subkey: c.Subkey, Title: c.Title, Owner: c.Owner, URL: c.Url, State: string(c.State), Late: c.Late,
+			ID: c.Id, Title: cmp.Or(c.Title, c.Subkey), Owner: c.Owner, URL: c.Url, State: string(c.State), Late: c.Late,
 			Started: c.StartedAt, LastSeen: c.LastSeenAt, Progress: c.Progress,
 			ExplainURL: itemPath(x.Name(), n.Name(), c.Id) + "/explain",
 		})
@@ -155,29 +151,27 @@ func (s *Server) view(x *blobindex.Index, n *blobindex.Namespace, v blobindex.Vi
 	return out
 }
 
-// facts are the counts that are not zero, in words.
+// facts are the counts that are not zero, in words, but for those that the headline tells.
 func facts(c blobindex.Counts, ttl time.Duration) []ui.Fact {
 	var out []ui.Fact
-	add := func(n int, one, many, help string) {
+	add := func(n int, name, one, many, help string) {
 		text := many
 		if n == 1 {
 			text = one
 		}
 		if n > 0 {
-			out = append(out, ui.Fact{Count: strconv.Itoa(n), Text: text, Help: help})
+			out = append(out, ui.Fact{Name: name, Count: strconv.Itoa(n), Text: text, Help: help})
 		}
 	}
-	add(c.BeyondCap, "more is running", "more are running",
-		"Running too, but started before the last card here. The page shows the newest; the API lists them all.")
-	add(c.Unresolved, "not looked up", "not looked up",
+	add(c.Unresolved, "unresolved", "not looked up", "not looked up",
 		"Running as far as the list tells. The request budget of one view was spent before their state was asked for.")
-	add(c.Superseded, "replaced by a newer run", "replaced by newer runs",
+	add(c.Superseded, "superseded", "replaced by a newer run", "replaced by newer runs",
 		"Older runs of a sub-key that runs again. Only the newest run of a sub-key is shown.")
-	add(c.Stale, "silent too long", "silent too long",
+	add(c.Stale, "stale", "silent too long", "silent too long",
 		"Neither started nor heard of within "+span(ttl)+". They count as over, and their keys are cleaned up.")
-	add(c.BornLate, "arrived late", "arrived late",
+	add(c.BornLate, "born_late", "registered late", "registered late",
 		"Registered long after the time in their id: a late registration, or a host whose clock is behind.")
-	add(c.Foreign, "key that is no item", "keys that are no items",
+	add(c.Foreign, "foreign", "key that is no item", "keys that are no items",
 		"Objects under this namespace with another kind of name, or dated in the future. They are never shown.")
 	return out
 }

@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/net/html"
 
+	"github.com/blobindex/indexd/blobindex"
 	"github.com/blobindex/indexd/fakes"
 	"github.com/blobindex/indexd/web"
 )
@@ -38,9 +39,21 @@ func TestPageShowsWhatRuns(t *testing.T) {
 	a := s.get("/").want(http.StatusOK) // team is the only namespace, hence the first
 	// One for the view, two for the names; with a label to read on each card.
 	s.wantRequests(fakes.Counts{List: 3, Open: 8})
-	a.says("8 of 9 running", "1 more is running", "1 replaced by a newer run", "1 key that is no item", "Again", "mara",
-		"running for 1:10", "seen 1 min ago", "cancelled k0 0:00 1 min ago", "This view took 3 LIST + 8 GET, $0.0000182",
-		"As of 2026-03-01 12:01:30 UTC by the store's clock")
+	a.says("8 of 9 running", "1 replaced by a newer run Older runs of a sub-key", "1 key that is no item", "Again", "mara",
+		"running for 1:10", "seen 1 min ago", "cancelled k0 0:00 1 min ago", "Only the newest are shown here. The API lists all.",
+		"This view took 3 LIST + 8 GET, $0.0000182 at list price", "As of 2026-03-01 12:01:30 UTC by the store's clock")
+	if strings.Contains(a.body, "more is running") || strings.Contains(a.body, "Not shown") {
+		t.Errorf("the page says twice what is not shown: %s", a.body)
+	}
+	for title, path := range map[string]string{
+		"Cards as JSON": ns + "/cards", "Items as JSON": ns + "/items?limit=1000", "Finished as JSON": ns + "/recent?limit=1000",
+	} {
+		if !strings.Contains(a.body, `<a href="`+path+`">`+title+`</a>`) {
+			t.Errorf("no link %s to %s", title, path)
+		}
+		s.get(path).want(http.StatusOK)
+	}
+	s.count.Reset()
 	if a.header.Get("Cache-Control") != "no-store" || a.header.Get("Content-Type") != "text/html; charset=utf-8" {
 		t.Error(a.header)
 	}
@@ -81,7 +94,7 @@ func TestPageSaysHowToBegin(t *testing.T) {
 	s := newSite(t)
 	a := s.get("/").want(http.StatusOK)
 	a.says("Nothing running", "curl -X POST "+s.server.URL+"/v1/indexes/running/default/items",
-		"indexd register --index running --namespace default --subkey demo", "$0")
+		"indexd register --bucket BUCKET --index running --namespace default --subkey demo", "the server's --bucket", "$0")
 }
 
 func TestPageOfAnOldView(t *testing.T) {
@@ -98,6 +111,8 @@ func TestPageOfAnOldView(t *testing.T) {
 	if strings.Contains(a.body, "secret") {
 		t.Error(a.body)
 	}
+	s.clock.advance(9 * time.Minute) // ages go on, however long the store is away
+	s.get("/?namespace=team").says("1 running", "running for 10:00")
 	a = s.get("/?namespace=other").want(http.StatusServiceUnavailable)
 	a.says("503 · store_unavailable", "What is running is not known at the moment.", "The page tries again by itself.")
 	if strings.Contains(a.body, "secret") || strings.Contains(a.body, "Nothing running") {
@@ -114,11 +129,49 @@ func TestProblemPages(t *testing.T) {
 		a := s.get(path)
 		a.says(want)
 		checkMarkup(t, a.body)
+		if strings.Contains(a.body, `http-equiv="refresh"`) || !strings.Contains(a.body, "data-final") {
+			t.Errorf("%s: the page asks again, which can change nothing: %s", path, a.body)
+		}
 		if a.status < 400 || strings.Contains(a.body, "Nothing running") {
 			t.Errorf("%s: %d %s", path, a.status, a.body)
 		}
 	}
+	s.get("/?index=no").says("There is no index of that name. Choose an index above.")
 	s.wantRequests(fakes.Counts{})
+}
+
+func TestPageRefreshes(t *testing.T) {
+	s := newSite(t)
+	s.faults.Plan(fakes.Fault{Op: fakes.List, Nth: 1, Kind: fakes.NotApplied(nil)},
+		fakes.Fault{Op: fakes.List, Nth: 2, Kind: fakes.NotApplied(nil)})
+	for _, status := range []int{http.StatusServiceUnavailable, http.StatusOK} {
+		a := s.get("/").want(status)
+		if !strings.Contains(a.body, `http-equiv="refresh"`) || strings.Contains(a.body, "data-final") {
+			t.Errorf("%d: the page stays as it is: %s", status, a.body)
+		}
+	}
+}
+
+func TestPageOfStartsAhead(t *testing.T) {
+	s := newSite(t)
+	s.do("PUT", fmt.Sprintf("%s/items/x_%d", ns, start.Unix()+32), "").want(http.StatusCreated)
+	a := s.get("/?namespace=team").want(http.StatusOK)
+	a.says("1 running", "starts in 0:32")
+	if strings.Contains(a.body, "running for") {
+		t.Error(a.body)
+	}
+}
+
+func TestPageOfLateAndUnknownItems(t *testing.T) {
+	s := newSite(t)
+	item := ns + "/items/" + s.id("x")
+	s.do("PUT", item, "").want(http.StatusCreated)
+	s.do("POST", item+"/heartbeat", "").want(http.StatusNoContent)
+	s.clock.advance(time.Hour)
+	s.do("PUT", ns+"/items/"+fmt.Sprintf("y_%d", start.Unix()), "").want(http.StatusCreated)
+	s.get("/?namespace=team").says("late", "It sends heartbeats, and some are missing.", "1 registered late Registered long after")
+	s.serveStore(s.mem, func(o *blobindex.Options) { o.Resolver = frank{State: blobindex.Unknown} })
+	s.get("/?namespace=team").says("unknown", "What has become of it could not be found out.")
 }
 
 func TestPageNotice(t *testing.T) {

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"slices"
 	"time"
 
 	"github.com/blobindex/indexd/blobindex"
@@ -20,6 +19,7 @@ import (
 const (
 	codeBadRequest  = "bad_request"
 	codeInvalidID   = "invalid_id"
+	codeInvalidKey  = "invalid_key"
 	codeInvalidName = "invalid_name"
 	codeLabels      = "labels"
 	codeOutcome     = "outcome"
@@ -150,11 +150,16 @@ type effect int
 const (
 	reads  effect = iota // it writes nothing
 	writes               // it writes, and may be repeated at will
+	mints                // it writes under a new id each time
 	ends                 // it finishes an item
 )
 
-// storeProblem turns an error of package blobindex into what the client may know.
+// storeProblem turns an error of package blobindex into what the client may know. What may have been written comes first:
+// an error that says so often says as well what the store ran into.
 func storeProblem(err error, did effect) *problem {
+	if did != reads && errors.Is(err, bucket.ErrUnknown) {
+		return unknownProblem(err, did)
+	}
 	if p := requestProblem(err); p != nil {
 		return p
 	}
@@ -166,6 +171,11 @@ func storeProblem(err error, did effect) *problem {
 	case errors.Is(err, bucket.ErrThrottled):
 		p.code, p.retry = codeThrottled, true
 		p.detail, p.action = "The store is busy, and nothing was done.", tryAgain
+	case did != reads && errors.Is(err, bucket.ErrInvalidKey):
+		// An id that this store cannot spell, or a store that is damaged: a file or a link where a directory should be.
+		p.status, p.code = http.StatusBadRequest, codeInvalidKey
+		p.detail = "The store cannot hold the item's key; nothing was written."
+		p.action = "If the id is a usual one, look at the store: something is in the way. Else choose a usual one."
 	case did == reads || errors.Is(err, bucket.ErrNotExist):
 		p.code, p.retry = codeUnavailable, true
 		p.detail, p.action = "The store cannot be listed now.", tryAgain
@@ -173,11 +183,22 @@ func storeProblem(err error, did effect) *problem {
 			p.detail, p.action = "The bucket is not there.", "Check the server's bucket, and that it is mounted."
 		}
 	default:
-		p.code, p.detail = codeUnknown, "The store did not say whether it took the write."
-		p.action = "Look before you repeat it. This operation may be repeated as it is."
-		if did == ends {
-			p.action = "Look before you repeat it. Finishing may be repeated with the same outcome, within the TTL."
-		}
+		return unknownProblem(err, did)
+	}
+	return p
+}
+
+func unknownProblem(err error, did effect) *problem {
+	p := &problem{
+		status: http.StatusServiceUnavailable, code: codeUnknown, cause: err,
+		detail: "The store did not say whether it took the write.",
+		action: "Look before you repeat it. This operation may be repeated as it is.",
+	}
+	switch did {
+	case mints:
+		p.action = "Look before you repeat it: that would make another item. With an Idempotency-Key it does not."
+	case ends:
+		p.action = "Look before you repeat it. Finishing may be repeated with the same outcome, within the TTL."
 	}
 	return p
 }
@@ -195,9 +216,6 @@ func requestProblem(err error) *problem {
 			p.detail = "The id, or the sub-key, cannot be used: " + e.Reason + "."
 		}
 		p.action = "GET /v1/indexes tells the grammar of the index. Send the id percent-encoded, as one segment."
-	case errors.Is(err, bucket.ErrInvalidKey):
-		p.code, p.detail = codeInvalidID, "The store cannot hold an item of this id."
-		p.action = "Choose an id without unusual characters."
 	case errors.Is(err, blobindex.ErrName):
 		p.code, p.detail = codeInvalidName, "The name of the index or the namespace cannot be used."
 		p.action = "A name is 1 to 63 of A-Z a-z 0-9 . _ - and begins with a letter, a digit or _; a flat index has " +
@@ -249,9 +267,4 @@ func readyProblem(err error) *problem {
 		}
 	}
 	return p
-}
-
-func sorted(names []string) []string {
-	slices.Sort(names)
-	return names
 }

@@ -4,14 +4,17 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"regexp"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
+	"github.com/blobindex/indexd/blobindex"
 	"github.com/blobindex/indexd/blobindex/bucket"
 	"github.com/blobindex/indexd/fakes"
 	"github.com/blobindex/indexd/web"
@@ -61,7 +64,9 @@ func refusals() []refusal {
 		{"invalid_id", 400, func(s *site) answer { return s.do("PUT", ns+"/items/nothing", "") }},
 		{"invalid_id", 400, get(ns + "/items/nothing/explain")},
 		{"invalid_id", 400, func(s *site) answer { return s.do("POST", ns+"/items", "") }},
-		{"invalid_id", 400, struck(fakes.Put, fakes.NotApplied(bucket.ErrInvalidKey), put(""))},
+		{"invalid_key", 400, struck(fakes.Put, fakes.NotApplied(bucket.ErrInvalidKey), put(""))},
+		{"store_unavailable", 503, struck(fakes.List, fakes.NotApplied(bucket.ErrInvalidKey), get(ns+"/cards"))},
+		{"store_unavailable", 503, struck(fakes.List, fakes.NotApplied(bucket.ErrInvalidKey), get("/readyz"))},
 		{"invalid_name", 400, get("/v1/indexes/running/_/cards")},
 		{"invalid_name", 400, get("/v1/indexes/flat/team/cards")},
 		{"invalid_name", 400, get("/v1/indexes/-/team/cards")},
@@ -157,15 +162,62 @@ func TestProblems(t *testing.T) {
 	}
 }
 
+// A write that may have been carried out is told as unknown, whatever else its error is.
+func TestUnknownOutcomesComeFirst(t *testing.T) {
+	for _, also := range []error{
+		bucket.ErrNotExist, bucket.ErrDenied, bucket.ErrThrottled, bucket.ErrInvalidKey, blobindex.ErrFinished,
+		context.DeadlineExceeded,
+	} {
+		for _, err := range []error{
+			fmt.Errorf("syncing: %w: %w", bucket.ErrUnknown, also), fmt.Errorf("%w, then %w", also, bucket.ErrUnknown),
+		} {
+			s := newSite(t)
+			s.faults.Plan(fakes.Fault{Op: fakes.Put, Every: true, Kind: fakes.AppliedThenLost(err)})
+			item := ns + "/items/" + s.id("x")
+			for _, a := range []answer{
+				s.do("PUT", item, ""), s.do("POST", ns+"/items", `{"subkey":"x"}`), s.do("POST", item+"/heartbeat", ""),
+				s.do("DELETE", item, ""),
+			} {
+				if p := a.problem(http.StatusServiceUnavailable, "unknown"); !strings.Contains(p.Detail, "did not say") {
+					t.Errorf("%v: %q", err, p.Detail)
+				}
+			}
+		}
+	}
+	s := newSite(t)
+	s.faults.Plan(fakes.Fault{Op: fakes.Put, Every: true, Kind: fakes.AppliedThenLost(nil)})
+	for _, key := range [][]string{nil, {"Idempotency-Key", "k"}} {
+		p := s.do("POST", ns+"/items", `{"subkey":"x"}`, key...).problem(http.StatusServiceUnavailable, "unknown")
+		if again := strings.Contains(p.Action, "may be repeated as it is"); again != (key != nil) {
+			t.Errorf("with the key %q: %s", key, p.Action)
+		}
+	}
+}
+
+// A directory store answers so where a file or a link stands in a directory's place.
+func TestBrokenDirectoriesAreNotTheIDsFault(t *testing.T) {
+	s := newSite(t)
+	s.faults.Plan(fakes.Fault{Op: fakes.Put, Every: true, Kind: fakes.NotApplied(
+		fmt.Errorf("openat team: %w: %w", bucket.ErrInvalidKey, syscall.ENOTDIR))})
+	item := ns + "/items/" + s.id("x")
+	for _, a := range []answer{
+		s.do("PUT", item, ""), s.do("POST", item+"/heartbeat", ""), s.do("DELETE", item, ""),
+	} {
+		p := a.problem(http.StatusBadRequest, "invalid_key")
+		if !strings.Contains(p.Detail, "The store cannot hold") || !strings.Contains(p.Action, "look at the store") {
+			t.Errorf("%+v", p)
+		}
+	}
+}
+
 func logTo(b *bytes.Buffer) func(*web.Options) {
 	return func(o *web.Options) { o.Log = slog.New(slog.NewJSONHandler(b, nil)) }
 }
 
 func TestPanicIsAnAnswer(t *testing.T) {
 	var log bytes.Buffer
-	s := newSite(t, logTo(&log), func(o *web.Options) {
-		o.Ready = func(context.Context) error { panic("secret") }
-	})
+	s := newSite(t, logTo(&log))
+	s.faults.Plan(fakes.Fault{Op: fakes.List, Kind: fakes.Before("panic", func() { panic("secret") })})
 	if a := s.get("/readyz"); strings.Contains(a.body, "secret") {
 		t.Error(a.body)
 	} else {
@@ -179,9 +231,15 @@ func TestPanicIsAnAnswer(t *testing.T) {
 
 func TestRequestsHaveADeadline(t *testing.T) {
 	s := newSite(t, func(o *web.Options) { o.Timeout = time.Millisecond })
-	s.faults.Plan(fakes.Fault{Op: fakes.List, Kind: fakes.Hang()}, fakes.Fault{Op: fakes.Put, Kind: fakes.Hang()})
+	s.faults.Plan(fakes.Fault{Op: fakes.List, Kind: fakes.Hang()}, fakes.Fault{Op: fakes.Put, Every: true, Kind: fakes.Hang()})
 	s.get(ns+"/cards").problem(http.StatusServiceUnavailable, "store_unavailable")
-	s.do("PUT", ns+"/items/"+s.id("x"), "").problem(http.StatusServiceUnavailable, "unknown")
+	item := ns + "/items/" + s.id("x")
+	for _, a := range []answer{
+		s.do("PUT", item, ""), s.do("POST", ns+"/items", `{"subkey":"x"}`), s.do("POST", item+"/heartbeat", ""),
+		s.do("DELETE", item, ""),
+	} {
+		a.problem(http.StatusServiceUnavailable, "unknown")
+	}
 }
 
 func TestLogHasRoutesOnly(t *testing.T) {
@@ -237,5 +295,9 @@ func TestStaleViewsAreAnswers(t *testing.T) {
 	if strings.Contains(a.body, "secret") {
 		t.Error(a.body)
 	}
-	s.get(ns+"/cards?limit=3").problem(http.StatusServiceUnavailable, "store_unavailable") // never seen before
+	// The view of more cards is one of fewer, too; of other items there was none.
+	s.do("GET", ns+"/cards?limit=3", "").want(http.StatusOK)
+	for _, query := range []string{"?limit=9", "?subkey=x", "?owner=mara"} {
+		s.get(ns+"/cards"+query).problem(http.StatusServiceUnavailable, "store_unavailable")
+	}
 }

@@ -2,8 +2,10 @@ package web
 
 import (
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode"
@@ -24,20 +26,21 @@ const (
 	maxCursor = 500
 )
 
+const namespaceRoute = "/v1/indexes/:index/:namespace"
+
 // routeParams returns the query parameters of a route; a test holds it to openapi.yaml.
 func routeParams(method, route string) map[string]param {
-	const namespace = "/v1/indexes/:index/:namespace"
 	page := map[string]param{"limit": {number: true, max: maxPage}, "cursor": {max: maxCursor}}
 	switch method + " " + route {
 	case "GET /":
 		return map[string]param{"index": {max: maxText}, "namespace": {max: maxText}}
-	case "GET " + namespace + "/cards":
+	case "GET " + namespaceRoute + "/cards":
 		return map[string]param{
 			"limit": {number: true, max: blobindex.MaxCards}, "subkey": {max: maxText}, "owner": {max: maxText},
 		}
-	case "GET " + namespace + "/items", "GET " + namespace + "/recent":
+	case "GET " + namespaceRoute + "/items", "GET " + namespaceRoute + "/recent":
 		return page
-	case "DELETE " + namespace + "/items/:id":
+	case "DELETE " + namespaceRoute + "/items/:id":
 		return map[string]param{"outcome": {max: maxText}}
 	}
 	return nil
@@ -93,9 +96,5 @@ func listParams(known map[string]param) string {
 	if len(known) == 0 {
 		return "Leave the query out: this operation takes no parameters."
 	}
-	names := make([]string, 0, len(known))
-	for name := range known {
-		names = append(names, name)
-	}
-	return "This operation knows " + strings.Join(sorted(names), ", ") + "."
+	return "This operation knows " + strings.Join(slices.Sorted(maps.Keys(known)), ", ") + "."
 }

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"math"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/blobindex/indexd/blobindex"
@@ -14,13 +15,8 @@ import (
 	"github.com/labstack/echo/v4"
 )
 
-// Options of New. Indexes and Ready are required; the zero value of any other field means its default.
+// Options of New; nil and zero fields mean the defaults.
 type Options struct {
-	// Indexes are what is served, the one that the page shows first at the front. Their names differ.
-	Indexes []*blobindex.Index
-	// Ready says whether the bucket can be listed; /readyz calls it with a deadline of 5 s. Its error is logged, and
-	// only its kind (denied, throttled, other) is told.
-	Ready func(ctx context.Context) error
 	// Prices are what the store charges; zero where requests are free.
 	Prices Prices
 	// Notice is a line of plain text for the page; nil, or an empty answer, shows none. It must not block.
@@ -51,7 +47,9 @@ const defaultTimeout = 60 * time.Second
 type Server struct {
 	echo    *echo.Echo
 	opt     Options
+	order   []*blobindex.Index
 	indexes map[string]*blobindex.Index
+	ready   func(context.Context) error
 	keys    keyMemory
 	names   nameCache
 }
@@ -61,19 +59,26 @@ var (
 	_ api.StrictServerInterface = (*Server)(nil)
 )
 
-// New returns a server. It makes no request of the store.
-func New(opt Options) (*Server, error) {
-	if len(opt.Indexes) == 0 {
+// New returns a server of the indexes, the one that the page shows first at the front; their names differ. ready says
+// whether the bucket can be listed: /readyz calls it with a deadline of 5 s, its error is logged, and only its kind
+// (denied, throttled, other) is told. New makes no request of the store.
+func New(indexes []*blobindex.Index, ready func(context.Context) error, opt *Options) (*Server, error) {
+	if len(indexes) == 0 {
 		return nil, errors.New("web: no index to serve")
 	}
-	if opt.Ready == nil {
-		return nil, errors.New("web: Options.Ready is missing")
+	if ready == nil {
+		return nil, errors.New("web: nothing says whether the bucket can be listed")
 	}
-	if !(opt.Prices.ListPer1000 >= 0 && opt.Prices.GetPer1000 >= 0) {
-		return nil, fmt.Errorf("web: prices of %v are no prices", opt.Prices)
+	s := &Server{
+		echo: echo.New(), order: slices.Clone(indexes), indexes: make(map[string]*blobindex.Index), ready: ready,
 	}
-	s := &Server{echo: echo.New(), opt: opt, indexes: make(map[string]*blobindex.Index)}
-	for _, x := range opt.Indexes {
+	if opt != nil {
+		s.opt = *opt
+	}
+	if !(s.opt.Prices.ListPer1000 >= 0 && s.opt.Prices.GetPer1000 >= 0) {
+		return nil, fmt.Errorf("web: prices of %v are no prices", s.opt.Prices)
+	}
+	for _, x := range indexes {
 		if s.indexes[x.Name()] != nil {
 			return nil, fmt.Errorf("web: two indexes are called %q", x.Name())
 		}
@@ -98,21 +103,47 @@ func (s *Server) route() {
 	e.Binder = binder{}
 	// In this order: what is logged includes what is refused, and a panic anywhere below is an answer.
 	e.Pre(s.observe, s.recover, s.edge)
-	e.Use(checkQuery, revalidate)
-	r := router{e}
+	e.Use(checkQuery)
+	r := router{e, s}
 	api.RegisterHandlers(r, api.NewStrictHandler(s, nil))
 	r.GET("/", s.page)
 	r.GET("/ui/:asset", asset)
 	r.GET("/openapi.yaml", description)
 }
 
-// A router lets every GET answer HEAD as well; net/http drops the body then.
-type router struct{ *echo.Echo }
+// A router puts around each handler what most routes want: Options.Timeout, and for GET an answer that is whole. A route
+// that wants neither, such as a stream, is registered with the Echo itself.
+type router struct {
+	*echo.Echo
+	s *Server
+}
 
-// GET registers the handler for both methods.
+// GET registers the handler for HEAD as well; net/http drops the body then.
 func (r router) GET(path string, h echo.HandlerFunc, m ...echo.MiddlewareFunc) *echo.Route {
+	m = append(m, whole(!momentary(path)), r.s.limited)
 	r.Echo.HEAD(path, h, m...)
 	return r.Echo.GET(path, h, m...)
+}
+
+func (r router) POST(path string, h echo.HandlerFunc, m ...echo.MiddlewareFunc) *echo.Route {
+	return r.Echo.POST(path, h, append(m, r.s.limited)...)
+}
+
+func (r router) PUT(path string, h echo.HandlerFunc, m ...echo.MiddlewareFunc) *echo.Route {
+	return r.Echo.PUT(path, h, append(m, r.s.limited)...)
+}
+
+func (r router) DELETE(path string, h echo.HandlerFunc, m ...echo.MiddlewareFunc) *echo.Route {
+	return r.Echo.DELETE(path, h, append(m, r.s.limited)...)
+}
+
+// momentary reports whether the answers of a GET route tell of their own instant: nothing of them may be kept.
+func momentary(route string) bool {
+	switch route {
+	case "/", "/healthz", "/readyz", namespaceRoute + "/items/:id/explain":
+		return true
+	}
+	return false
 }
 
 // get reports whether a request reads, by GET or by HEAD.

@@ -55,25 +55,23 @@ func (c *clock) advance(d time.Duration) {
 
 // A site is a server over a store in memory, with three indexes: running, flat (without namespaces) and ulids.
 type site struct {
-	t       *testing.T
-	clock   *clock
-	mem     *membucket.Bucket
-	faults  *fakes.Faulty
-	count   *fakes.Counter
-	running *blobindex.Index
-	server  *httptest.Server
-	client  *http.Client
-	seen    map[string]bool // codes of problems
+	t      *testing.T
+	clock  *clock
+	mem    *membucket.Bucket
+	faults *fakes.Faulty
+	count  *fakes.Counter
+	server *httptest.Server
+	client *http.Client
 }
 
 func newSite(t *testing.T, change ...func(*web.Options)) *site {
 	t.Helper()
-	s := &site{t: t, clock: &clock{t: start}, seen: make(map[string]bool)}
+	s := &site{t: t, clock: &clock{t: start}}
 	s.mem = membucket.New(&membucket.Options{Now: s.clock.now})
 	s.faults = fakes.NewFaulty(t, s.mem)
 	s.count = fakes.NewCounter(s.faults)
-	opt := web.Options{Now: s.clock.now}
-	opt.Ready = func(ctx context.Context) error {
+	var indexes []*blobindex.Index
+	ready := func(ctx context.Context) error {
 		return s.count.List(ctx, bucket.ListRequest{Prefix: "_indexd/ready"}, func(bucket.Page) error { return nil })
 	}
 	for _, cfg := range []blobindex.Config{
@@ -84,13 +82,13 @@ func newSite(t *testing.T, change ...func(*web.Options)) *site {
 		if err != nil {
 			t.Fatal(err)
 		}
-		opt.Indexes = append(opt.Indexes, x)
+		indexes = append(indexes, x)
 	}
-	s.running = opt.Indexes[0]
+	opt := web.Options{Now: s.clock.now}
 	for _, f := range change {
 		f(&opt)
 	}
-	h, err := web.New(opt)
+	h, err := web.New(indexes, ready, &opt)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -113,6 +111,27 @@ func (s *site) serve(h http.Handler, change ...func(*http.Server)) {
 		CheckRedirect: func(*http.Request, []*http.Request) error { return fmt.Errorf("a redirect") },
 	}
 	s.t.Cleanup(func() { server.Close(); transport.CloseIdleConnections() })
+}
+
+// always is ready.
+func always(context.Context) error { return nil }
+
+// serveStore puts a server of one index in another store behind the site's address.
+func (s *site) serveStore(objects bucket.Objects, change ...func(*blobindex.Options)) {
+	s.t.Helper()
+	opt := blobindex.Options{Now: s.clock.now}
+	for _, f := range change {
+		f(&opt)
+	}
+	x, err := blobindex.New(objects, blobindex.Config{}, &opt)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	h, err := web.New([]*blobindex.Index{x}, always, &web.Options{Now: s.clock.now})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.serve(h)
 }
 
 func description(t *testing.T) *openapi3.T {
@@ -166,7 +185,13 @@ func (c *checked) check(r *http.Request, res *http.Response, body []byte) error 
 		}
 		return c.doc.Components.Schemas["Problem"].Value.VisitJSON(v)
 	}
-	if r.Method == http.MethodHead || res.StatusCode == http.StatusNotModified {
+	if r.Method == http.MethodHead {
+		return nil
+	}
+	if tag, ok := res.Header["Etag"]; ok && route.Operation.Responses.Status(http.StatusNotModified) == nil {
+		return fmt.Errorf("an ETag, %s, where no 304 is declared", tag)
+	}
+	if res.StatusCode == http.StatusNotModified {
 		return nil
 	}
 	if kind := res.Header.Get("Content-Type"); res.StatusCode != http.StatusNoContent && !strings.Contains(kind, "json") {

@@ -10,7 +10,7 @@ import (
 // ListIndexes is GET /v1/indexes. It asks nothing of the store.
 func (s *Server) ListIndexes(context.Context, api.ListIndexesRequestObject) (api.ListIndexesResponseObject, error) {
 	var body api.Indexes
-	for _, x := range s.opt.Indexes {
+	for _, x := range s.order {
 		rules := x.Rules()
 		body.Indexes = append(body.Indexes, api.IndexRules{
 			Name: x.Name(), Flat: x.Flat(), Grammar: rules.Grammar.String(), TtlSeconds: rules.TTL.Seconds(),
@@ -49,7 +49,7 @@ func (s *Server) GetReadiness(ctx context.Context, _ api.GetReadinessRequestObje
 	error) {
 	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
 	defer cancel()
-	if err := s.opt.Ready(ctx); err != nil {
+	if err := s.ready(ctx); err != nil {
 		return nil, readyProblem(err)
 	}
 	return api.GetReadiness200JSONResponse{Status: api.Ok}, nil

@@ -64,7 +64,7 @@ func benchCards(ctx context.Context, dir string) ([]row, error) {
 			return nil, err
 		}
 	}
-	handler, err := web.New(web.Options{Indexes: []*blobindex.Index{x}})
+	handler, err := web.New([]*blobindex.Index{x}, func(context.Context) error { return nil }, nil)
 	if err != nil {
 		return nil, err
 	}

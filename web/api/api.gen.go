@@ -58,6 +58,7 @@ const (
 	Absent     ExplanationRule = "absent"
 	Dead       ExplanationRule = "dead"
 	Finished   ExplanationRule = "finished"
+	Future     ExplanationRule = "future"
 	Late       ExplanationRule = "late"
 	Live       ExplanationRule = "live"
 	Stale      ExplanationRule = "stale"
@@ -72,6 +73,8 @@ func (e ExplanationRule) Valid() bool {
 	case Dead:
 		return true
 	case Finished:
+		return true
+	case Future:
 		return true
 	case Late:
 		return true
@@ -385,7 +388,7 @@ type Refused = Problem
 
 // GetCardsParams defines parameters for GetCards.
 type GetCardsParams struct {
-	// Limit The most cards.
+	// Limit The most cards; 8 unless the server is configured otherwise.
 	Limit *int `form:"limit,omitempty" json:"limit,omitempty"`
 
 	// Subkey Only items of this sub-key.
@@ -898,7 +901,22 @@ type CreatedJSONResponse struct {
 	Headers CreatedResponseHeaders
 }
 
-type RefusedApplicationProblemPlusJSONResponse Problem
+type NotModifiedResponseHeaders struct {
+	ETag *string
+}
+type NotModifiedResponse struct {
+	Headers NotModifiedResponseHeaders
+}
+
+type RefusedResponseHeaders struct {
+	Allow      *string
+	RetryAfter *int
+}
+type RefusedApplicationProblemPlusJSONResponse struct {
+	Body Problem
+
+	Headers RefusedResponseHeaders
+}
 
 type GetHealthRequestObject struct {
 }
@@ -923,6 +941,7 @@ func (response GetHealth200JSONResponse) VisitGetHealthResponse(w http.ResponseW
 
 type GetHealthdefaultApplicationProblemPlusJSONResponse struct {
 	Body       Problem
+	Headers    RefusedResponseHeaders
 	StatusCode int
 }
 
@@ -933,6 +952,12 @@ func (response GetHealthdefaultApplicationProblemPlusJSONResponse) VisitGetHealt
 		return err
 	}
 	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.Allow != nil {
+		w.Header().Set("Allow", fmt.Sprint(*response.Headers.Allow))
+	}
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
 	w.WriteHeader(response.StatusCode)
 	_, err := buf.WriteTo(w)
 	return err
@@ -961,6 +986,7 @@ func (response GetReadiness200JSONResponse) VisitGetReadinessResponse(w http.Res
 
 type GetReadinessdefaultApplicationProblemPlusJSONResponse struct {
 	Body       Problem
+	Headers    RefusedResponseHeaders
 	StatusCode int
 }
 
@@ -971,6 +997,12 @@ func (response GetReadinessdefaultApplicationProblemPlusJSONResponse) VisitGetRe
 		return err
 	}
 	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.Allow != nil {
+		w.Header().Set("Allow", fmt.Sprint(*response.Headers.Allow))
+	}
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
 	w.WriteHeader(response.StatusCode)
 	_, err := buf.WriteTo(w)
 	return err
@@ -1007,8 +1039,19 @@ func (response ListIndexes200JSONResponse) VisitListIndexesResponse(w http.Respo
 	return err
 }
 
+type ListIndexes304Response = NotModifiedResponse
+
+func (response ListIndexes304Response) VisitListIndexesResponse(w http.ResponseWriter) error {
+	if response.Headers.ETag != nil {
+		w.Header().Set("ETag", fmt.Sprint(*response.Headers.ETag))
+	}
+	w.WriteHeader(304)
+	return nil
+}
+
 type ListIndexesdefaultApplicationProblemPlusJSONResponse struct {
 	Body       Problem
+	Headers    RefusedResponseHeaders
 	StatusCode int
 }
 
@@ -1019,6 +1062,12 @@ func (response ListIndexesdefaultApplicationProblemPlusJSONResponse) VisitListIn
 		return err
 	}
 	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.Allow != nil {
+		w.Header().Set("Allow", fmt.Sprint(*response.Headers.Allow))
+	}
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
 	w.WriteHeader(response.StatusCode)
 	_, err := buf.WriteTo(w)
 	return err
@@ -1056,8 +1105,19 @@ func (response ListNamespaces200JSONResponse) VisitListNamespacesResponse(w http
 	return err
 }
 
+type ListNamespaces304Response = NotModifiedResponse
+
+func (response ListNamespaces304Response) VisitListNamespacesResponse(w http.ResponseWriter) error {
+	if response.Headers.ETag != nil {
+		w.Header().Set("ETag", fmt.Sprint(*response.Headers.ETag))
+	}
+	w.WriteHeader(304)
+	return nil
+}
+
 type ListNamespacesdefaultApplicationProblemPlusJSONResponse struct {
 	Body       Problem
+	Headers    RefusedResponseHeaders
 	StatusCode int
 }
 
@@ -1068,6 +1128,12 @@ func (response ListNamespacesdefaultApplicationProblemPlusJSONResponse) VisitLis
 		return err
 	}
 	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.Allow != nil {
+		w.Header().Set("Allow", fmt.Sprint(*response.Headers.Allow))
+	}
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
 	w.WriteHeader(response.StatusCode)
 	_, err := buf.WriteTo(w)
 	return err
@@ -1119,8 +1185,19 @@ func (response GetCards200JSONResponse) VisitGetCardsResponse(w http.ResponseWri
 	return err
 }
 
+type GetCards304Response = NotModifiedResponse
+
+func (response GetCards304Response) VisitGetCardsResponse(w http.ResponseWriter) error {
+	if response.Headers.ETag != nil {
+		w.Header().Set("ETag", fmt.Sprint(*response.Headers.ETag))
+	}
+	w.WriteHeader(304)
+	return nil
+}
+
 type GetCardsdefaultApplicationProblemPlusJSONResponse struct {
 	Body       Problem
+	Headers    RefusedResponseHeaders
 	StatusCode int
 }
 
@@ -1131,6 +1208,12 @@ func (response GetCardsdefaultApplicationProblemPlusJSONResponse) VisitGetCardsR
 		return err
 	}
 	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.Allow != nil {
+		w.Header().Set("Allow", fmt.Sprint(*response.Headers.Allow))
+	}
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
 	w.WriteHeader(response.StatusCode)
 	_, err := buf.WriteTo(w)
 	return err
@@ -1182,8 +1265,19 @@ func (response ListItems200JSONResponse) VisitListItemsResponse(w http.ResponseW
 	return err
 }
 
+type ListItems304Response = NotModifiedResponse
+
+func (response ListItems304Response) VisitListItemsResponse(w http.ResponseWriter) error {
+	if response.Headers.ETag != nil {
+		w.Header().Set("ETag", fmt.Sprint(*response.Headers.ETag))
+	}
+	w.WriteHeader(304)
+	return nil
+}
+
 type ListItemsdefaultApplicationProblemPlusJSONResponse struct {
 	Body       Problem
+	Headers    RefusedResponseHeaders
 	StatusCode int
 }
 
@@ -1194,6 +1288,12 @@ func (response ListItemsdefaultApplicationProblemPlusJSONResponse) VisitListItem
 		return err
 	}
 	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.Allow != nil {
+		w.Header().Set("Allow", fmt.Sprint(*response.Headers.Allow))
+	}
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
 	w.WriteHeader(response.StatusCode)
 	_, err := buf.WriteTo(w)
 	return err
@@ -1229,6 +1329,7 @@ func (response CreateItem201JSONResponse) VisitCreateItemResponse(w http.Respons
 
 type CreateItemdefaultApplicationProblemPlusJSONResponse struct {
 	Body       Problem
+	Headers    RefusedResponseHeaders
 	StatusCode int
 }
 
@@ -1239,6 +1340,12 @@ func (response CreateItemdefaultApplicationProblemPlusJSONResponse) VisitCreateI
 		return err
 	}
 	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.Allow != nil {
+		w.Header().Set("Allow", fmt.Sprint(*response.Headers.Allow))
+	}
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
 	w.WriteHeader(response.StatusCode)
 	_, err := buf.WriteTo(w)
 	return err
@@ -1265,6 +1372,7 @@ func (response FinishItem204Response) VisitFinishItemResponse(w http.ResponseWri
 
 type FinishItemdefaultApplicationProblemPlusJSONResponse struct {
 	Body       Problem
+	Headers    RefusedResponseHeaders
 	StatusCode int
 }
 
@@ -1275,6 +1383,12 @@ func (response FinishItemdefaultApplicationProblemPlusJSONResponse) VisitFinishI
 		return err
 	}
 	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.Allow != nil {
+		w.Header().Set("Allow", fmt.Sprint(*response.Headers.Allow))
+	}
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
 	w.WriteHeader(response.StatusCode)
 	_, err := buf.WriteTo(w)
 	return err
@@ -1310,6 +1424,7 @@ func (response RegisterItem201JSONResponse) VisitRegisterItemResponse(w http.Res
 
 type RegisterItemdefaultApplicationProblemPlusJSONResponse struct {
 	Body       Problem
+	Headers    RefusedResponseHeaders
 	StatusCode int
 }
 
@@ -1320,6 +1435,12 @@ func (response RegisterItemdefaultApplicationProblemPlusJSONResponse) VisitRegis
 		return err
 	}
 	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.Allow != nil {
+		w.Header().Set("Allow", fmt.Sprint(*response.Headers.Allow))
+	}
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
 	w.WriteHeader(response.StatusCode)
 	_, err := buf.WriteTo(w)
 	return err
@@ -1336,7 +1457,6 @@ type ExplainItemResponseObject interface {
 }
 
 type ExplainItem200ResponseHeaders struct {
-	ETag        *string
 	IndexdAsOf  *string
 	IndexdClock *string
 	IndexdCost  *string
@@ -1354,9 +1474,6 @@ func (response ExplainItem200JSONResponse) VisitExplainItemResponse(w http.Respo
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	if response.Headers.ETag != nil {
-		w.Header().Set("ETag", fmt.Sprint(*response.Headers.ETag))
-	}
 	if response.Headers.IndexdAsOf != nil {
 		w.Header().Set("Indexd-As-Of", fmt.Sprint(*response.Headers.IndexdAsOf))
 	}
@@ -1373,6 +1490,7 @@ func (response ExplainItem200JSONResponse) VisitExplainItemResponse(w http.Respo
 
 type ExplainItemdefaultApplicationProblemPlusJSONResponse struct {
 	Body       Problem
+	Headers    RefusedResponseHeaders
 	StatusCode int
 }
 
@@ -1383,6 +1501,12 @@ func (response ExplainItemdefaultApplicationProblemPlusJSONResponse) VisitExplai
 		return err
 	}
 	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.Allow != nil {
+		w.Header().Set("Allow", fmt.Sprint(*response.Headers.Allow))
+	}
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
 	w.WriteHeader(response.StatusCode)
 	_, err := buf.WriteTo(w)
 	return err
@@ -1408,6 +1532,7 @@ func (response HeartbeatItem204Response) VisitHeartbeatItemResponse(w http.Respo
 
 type HeartbeatItemdefaultApplicationProblemPlusJSONResponse struct {
 	Body       Problem
+	Headers    RefusedResponseHeaders
 	StatusCode int
 }
 
@@ -1418,6 +1543,12 @@ func (response HeartbeatItemdefaultApplicationProblemPlusJSONResponse) VisitHear
 		return err
 	}
 	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.Allow != nil {
+		w.Header().Set("Allow", fmt.Sprint(*response.Headers.Allow))
+	}
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
 	w.WriteHeader(response.StatusCode)
 	_, err := buf.WriteTo(w)
 	return err
@@ -1469,8 +1600,19 @@ func (response ListRecent200JSONResponse) VisitListRecentResponse(w http.Respons
 	return err
 }
 
+type ListRecent304Response = NotModifiedResponse
+
+func (response ListRecent304Response) VisitListRecentResponse(w http.ResponseWriter) error {
+	if response.Headers.ETag != nil {
+		w.Header().Set("ETag", fmt.Sprint(*response.Headers.ETag))
+	}
+	w.WriteHeader(304)
+	return nil
+}
+
 type ListRecentdefaultApplicationProblemPlusJSONResponse struct {
 	Body       Problem
+	Headers    RefusedResponseHeaders
 	StatusCode int
 }
 
@@ -1481,6 +1623,12 @@ func (response ListRecentdefaultApplicationProblemPlusJSONResponse) VisitListRec
 		return err
 	}
 	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.Allow != nil {
+		w.Header().Set("Allow", fmt.Sprint(*response.Headers.Allow))
+	}
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
 	w.WriteHeader(response.StatusCode)
 	_, err := buf.WriteTo(w)
 	return err

@@ -33,7 +33,10 @@ function tick() {
   if (!main.dataset.now) return;
   const now = Number(main.dataset.now) + performance.now() - base;
   const since = (ms) => Math.max(0, Math.floor((now - Number(ms)) / 1000));
-  for (const t of main.querySelectorAll("time[data-clock]")) say(t, clock(since(t.dataset.clock)));
+  for (const t of main.querySelectorAll("time[data-clock]")) {
+    const ahead = Math.ceil((Number(t.dataset.clock) - now) / 1000);
+    say(t, ahead > 0 ? "starts in " + clock(ahead) : clock(since(t.dataset.clock)));
+  }
   for (const t of main.querySelectorAll("time[data-age]")) say(t, age(since(t.dataset.age)));
 }
 
@@ -41,9 +44,10 @@ function say(node, text) {
   if (node.textContent !== text) node.textContent = text;
 }
 
-// morph makes one tree like another one, keeping the nodes that stay: so focus, selection and scroll stay too.
+// morph makes one tree like another one, keeping the nodes that stay: so focus, selection and scroll stay too, and
+// explanations that somebody has opened.
 function morph(from, to) {
-  for (const a of [...from.attributes]) if (!to.hasAttribute(a.name)) from.removeAttribute(a.name);
+  for (const a of [...from.attributes]) if (!to.hasAttribute(a.name) && a.name !== "open") from.removeAttribute(a.name);
   for (const a of to.attributes) if (from.getAttribute(a.name) !== a.value) from.setAttribute(a.name, a.value);
   const kept = new Map();
   for (const n of from.children) if (n.dataset.key) kept.set(n.dataset.key, n);
@@ -98,6 +102,9 @@ function offline(on) {
   p.hidden = !on;
 }
 
+// final: the server has said that asking again changes nothing.
+const final = () => "final" in document.getElementById("main").dataset;
+
 async function refresh() {
   asking = new AbortController();
   const giveUp = setTimeout(() => asking.abort(), slowest);
@@ -118,17 +125,22 @@ async function refresh() {
 }
 
 function state() {
+  if (final()) {
+    document.getElementById("pulse").hidden = true;
+    return;
+  }
   const old = "stale" in document.getElementById("main").dataset;
   pulse(failing ? "trying again" : old ? "old view" : "live", failing || old);
 }
 
 async function loop() {
   await refresh();
-  if (!document.hidden) timer = setTimeout(loop, wait);
+  if (!document.hidden && !final()) timer = setTimeout(loop, wait);
 }
 
 document.addEventListener("visibilitychange", () => {
   clearTimeout(timer);
+  if (final()) return;
   if (document.hidden) {
     asking?.abort();
     pulse("paused", true);
@@ -140,4 +152,4 @@ document.addEventListener("visibilitychange", () => {
 failing = !document.getElementById("main").dataset.now;
 state();
 setInterval(tick, 1000);
-timer = setTimeout(loop, every);
+if (!final()) timer = setTimeout(loop, every);

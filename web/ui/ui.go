@@ -37,17 +37,16 @@ type View struct {
 	Cost        string // "1 LIST + 3 GET"
 	Price       string // "$0"
 	Base        string // of the server's URLs, as the browser knows it
-	// CardsURL, ItemsURL and RecentURL are where the API tells the same.
-	CardsURL, ItemsURL, RecentURL string
+	API         string // the path below which the API tells the same
 }
 
-// A Card is one running item. State is "running" or "unknown"; URL is an http or https URL, or empty.
+// A Card is one running item. Title is never empty; State is "running" or "unknown"; URL is an http or https URL, or empty.
 type Card struct {
-	ID, Subkey, Title, Owner, URL, State string
-	Late                                 bool
-	Started, LastSeen                    time.Time
-	Progress                             *float64 // 0 to 1
-	ExplainURL                           string
+	ID, Title, Owner, URL, State string
+	Late                         bool
+	Started, LastSeen            time.Time
+	Progress                     *float64 // 0 to 1
+	ExplainURL                   string
 }
 
 // An Ended item is one that finished: Outcome is "done", "failed" or "cancelled".
@@ -58,9 +57,9 @@ type Ended struct {
 	ExplainURL          string
 }
 
-// A Fact is a count in words, with a sentence that explains it.
+// A Fact is a count in words, with sentences that explain it. Name is its own on the page.
 type Fact struct {
-	Count, Text, Help string
+	Name, Count, Text, Help string
 }
 
 // A Problem is why there is no view.
@@ -81,7 +80,7 @@ type File struct {
 var files embed.FS
 
 var page = template.Must(template.New("page.html").Funcs(template.FuncMap{
-	"age": age, "clock": clock, "stamp": stamp, "millis": time.Time.UnixMilli, "percent": percent,
+	"age": age, "clock": clock, "until": until, "stamp": stamp, "millis": time.Time.UnixMilli, "percent": percent,
 }).ParseFS(files, "page.html"))
 
 // Asset returns the file that the page refers to as /ui/name.
@@ -120,7 +119,10 @@ func (v *View) Headline() string {
 	return fmt.Sprintf("%d of %d running", v.Shown, v.Live)
 }
 
-// Age is how long the card has been running.
+// Final reports whether asking again would get the same answer.
+func (p Page) Final() bool { return p.Problem != nil && p.Problem.Status < 500 }
+
+// Age is how long the card has been running; less than nothing if its start lies ahead of the view's clock.
 func (v *View) Age(c Card) time.Duration { return v.Now.Sub(c.Started) }
 
 // Seen is how long ago the card was seen last.
@@ -128,6 +130,9 @@ func (v *View) Seen(c Card) time.Duration { return v.Now.Sub(c.LastSeen) }
 
 // Ago is how long ago the item ended.
 func (v *View) Ago(e Ended) time.Duration { return v.Now.Sub(e.Ended) }
+
+// until writes how long it is until a start, to the full second above. The script ticks in the same form.
+func until(age time.Duration) string { return "starts in " + clock(time.Second-1-age) }
 
 // clock writes a duration as a stopwatch does: 0:07, 12:34, 1:02:03, 3 d 04:05:06. What is less than nothing (clocks
 // differ) is 0:00. The script ticks in the same form.

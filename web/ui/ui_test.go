@@ -20,7 +20,9 @@ func render(t *testing.T, p ui.Page) string {
 func TestDurations(t *testing.T) {
 	now := time.Date(2026, time.March, 1, 12, 0, 0, 0, time.UTC)
 	for d, want := range map[time.Duration][2]string{
-		-time.Minute:                     {"0:00", "0 s"}, // clocks differ
+		-time.Minute:                     {"starts in 1:00", "0 s"}, // clocks differ
+		-31500 * time.Millisecond:        {"starts in 0:32", "0 s"},
+		-time.Millisecond:                {"starts in 0:01", "0 s"},
 		0:                                {"0:00", "0 s"},
 		7900 * time.Millisecond:          {"0:07", "7 s"},
 		59 * time.Second:                 {"0:59", "59 s"},
@@ -32,7 +34,7 @@ func TestDurations(t *testing.T) {
 		100*24*time.Hour + 5*time.Minute: {"100 d 00:05:00", "100 d"},
 	} {
 		html := render(t, ui.Page{View: &ui.View{Live: 1, Shown: 1, Now: now, AsOf: now, Cards: []ui.Card{{
-			ID: "x", Subkey: "x", State: "running", Started: now.Add(-d), LastSeen: now.Add(-d),
+			ID: "x", Title: "x", State: "running", Started: now.Add(-d), LastSeen: now.Add(-d),
 		}}}})
 		for _, w := range want {
 			if !strings.Contains(html, ">"+w+"</time>") {
