@@ -32,7 +32,8 @@ test-real:
 # The same searches as in `go test`, wider.
 explore:
 	INDEXD_EXPLORE=50 $(GO) test -count=1 -timeout 30m -v -run 'TestP3_AnySubsetOfAPlan' ./prune
-	INDEXD_EXPLORE=2 $(GO) test -count=1 -timeout 30m -v -run 'TestP1_' ./blobindex
+	INDEXD_EXPLORE=2 $(GO) test -count=1 -timeout 30m -v -run 'TestP1_|TestP3_DeclaredDead' ./blobindex
 
 bench:
-	$(GO) -C tools run ./bench
+	$(GO) -C tools run ./bench > docs/performance.md.new
+	mv docs/performance.md.new docs/performance.md

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,10 +10,11 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
-// An app is one call of the command: its streams and its environment. Nothing here looks at the process's own, so that
-// a test can call it as a shell does.
+// An app is the command with its streams and its environment. Nothing here looks at the process's own, so that a test can
+// call it as a shell does.
 type app struct {
 	stdin  io.Reader
 	stdout io.Writer
@@ -22,16 +24,15 @@ type app struct {
 
 // run is the whole command: it returns the exit status, after one line on stderr if that is not zero. It ends soon
 // after ctx does.
-func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer, env []string) int {
-	a := &app{stdin: stdin, stdout: stdout, stderr: stderr, env: env}
+func (a *app) run(ctx context.Context, args []string) int {
 	root := a.root()
 	root.SetArgs(append([]string{}, args...)) // never nil, for which cobra takes the process's own
-	root.SetIn(stdin)
-	root.SetOut(stdout)
-	root.SetErr(stderr)
+	root.SetIn(a.stdin)
+	root.SetOut(a.stdout)
+	root.SetErr(a.stderr)
 	err := root.ExecuteContext(ctx)
 	if err != nil && !errors.Is(err, errSilent) {
-		fmt.Fprintln(stderr, "indexd: "+message(err))
+		fmt.Fprintln(a.stderr, "indexd: "+message(err))
 	}
 	return exitStatus(err)
 }
@@ -46,6 +47,7 @@ Exit status: 0 done; 1 failed; 2 usage; 3 the bucket breaks a guarantee that thi
 before you repeat; 75 busy, try later.`
 
 func (a *app) root() *cobra.Command {
+	var wantsVersion bool
 	root := &cobra.Command{
 		Use:           "indexd",
 		Short:         `A "running now" list that never loses an entry`,
@@ -54,8 +56,11 @@ func (a *app) root() *cobra.Command {
 		SilenceUsage:  true,
 		Args:          cobra.ArbitraryArgs, // so that an unknown command comes here, and fails as other wrong usage does
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if len(args) > 0 {
-				return usagef("unknown command %q; \"indexd help\" lists the commands", args[0])
+			switch {
+			case len(args) > 0:
+				return unknownCommand(cmd, args[0])
+			case wantsVersion:
+				return a.printVersion(false)
 			}
 			cmd.SetOut(a.stderr)
 			if err := cmd.Help(); err != nil {
@@ -64,19 +69,70 @@ func (a *app) root() *cobra.Command {
 			return usagef("no command given; begin with \"indexd demo\"")
 		},
 	}
+	root.Flags().BoolVar(&wantsVersion, "version", false, "print the version")
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return usagef("%v; \"%s --help\" lists the flags", err, cmd.CommandPath())
+		return usagef("%s; \"%s --help\" lists the flags", flagText(err), cmd.CommandPath())
 	})
 	root.AddCommand(a.serveCommand(), a.demoCommand(), a.registerCommand(), a.heartbeatCommand(), a.finishCommand(),
 		a.lsCommand(), a.cardsCommand(), a.recentCommand(), a.explainCommand(), a.pruneCommand(), a.versionCommand())
+	a.addCompletion(root)
+	addHelp(root)
 	return root
+}
+
+// unknownCommand refuses a name, and tells the commands that it may have been meant for.
+func unknownCommand(parent *cobra.Command, name string) error {
+	parent.SuggestionsMinimumDistance = 2
+	var meant string
+	if like := parent.SuggestionsFor(name); len(like) > 0 {
+		meant = fmt.Sprintf("did you mean %q? ", like[0])
+	}
+	return usagef("unknown command %.80q; %s\"indexd help\" lists the commands", name, meant)
+}
+
+// addHelp adds the command help, which is cobra's but for its answer to a command that does not exist.
+func addHelp(root *cobra.Command) {
+	root.InitDefaultHelpCmd()
+	help, _, err := root.Find([]string{"help"})
+	if err != nil {
+		return
+	}
+	help.Run = nil
+	help.RunE = func(_ *cobra.Command, args []string) error {
+		cmd, rest, err := root.Find(args)
+		if err != nil || len(rest) > 0 {
+			return unknownCommand(cmp.Or(cmd, root), args[len(args)-max(1, len(rest))])
+		}
+		cmd.InitDefaultHelpFlag()
+		return cmd.Help()
+	}
+}
+
+// flagText says what is wrong with a flag: for a value of the wrong type, what would be right.
+func flagText(err error) string {
+	var invalid *pflag.InvalidValueError
+	if !errors.As(err, &invalid) {
+		return err.Error()
+	}
+	give := "another value"
+	switch invalid.GetFlag().Value.Type() {
+	case "int":
+		give = "a whole number that can be used"
+	case "bool":
+		give = "true or false"
+	}
+	return fmt.Sprintf("--%s is %.40q; give %s", invalid.GetFlag().Name, invalid.GetValue(), give)
 }
 
 // takes returns a check that a command was given between least and most arguments; want says what it takes.
 func takes(least, most int, want string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) < least || len(args) > most {
-			return usagef("%s takes %s, and was given %d arguments", cmd.CommandPath(), want, len(args))
+			given := fmt.Sprintf("%d arguments", len(args))
+			if len(args) == 1 {
+				given = "1 argument"
+			}
+			return usagef("%s takes %s, and was given %s", cmd.CommandPath(), want, given)
 		}
 		return nil
 	}
@@ -89,7 +145,7 @@ func (a *app) log(level slog.Level) *slog.Logger {
 
 // note tells the user something that is no failure.
 func (a *app) note(format string, args ...any) {
-	fmt.Fprintln(a.stderr, "indexd: note: "+oneLine(fmt.Sprintf(format, args...)))
+	fmt.Fprintln(a.stderr, "indexd: note: "+readable(fmt.Sprintf(format, args...)))
 }
 
 // print writes an answer. An answer that does not arrive is a failure of the command.
@@ -106,5 +162,5 @@ func oneLine(s string) string {
 	for i, l := range lines {
 		lines[i] = strings.TrimSpace(l)
 	}
-	return strings.Join(lines, "; ")
+	return strings.ReplaceAll(strings.Join(lines, "; "), ":; ", ": ")
 }

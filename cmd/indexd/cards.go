@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -18,7 +19,9 @@ func (a *app) cardsCommand() *cobra.Command {
 		Long: `Show the newest running items with what is known of them. The line of counts says what was left out: live items beyond
 the limit, superseded and stale ones, keys that are no item's.`,
 		Args: takes(0, 0, "no arguments"),
-		RunE: func(cmd *cobra.Command, _ []string) error { return a.cards(cmd, req) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return a.with(cmd, existing, func(s *session) error { return a.cards(cmd, s, req) })
+		},
 	}
 	indexFlags(cmd)
 	cmd.Flags().IntVar(&req.Limit, "limit", blobindex.DefaultCards, fmt.Sprintf("the most cards, 1 to %d", blobindex.MaxCards))
@@ -35,12 +38,7 @@ type cardsJSON struct {
 	StaleSince *time.Time       `json:"stale_since"`
 }
 
-func (a *app) cards(cmd *cobra.Command, req blobindex.CardsRequest) error {
-	s, err := a.open(cmd, existing)
-	if err != nil {
-		return err
-	}
-	defer s.close()
+func (a *app) cards(cmd *cobra.Command, s *session, req blobindex.CardsRequest) error {
 	if !cmd.Flag("limit").Changed {
 		req.Limit = 0 // as configured
 	} else if req.Limit < 1 || req.Limit > blobindex.MaxCards {
@@ -70,20 +68,13 @@ func cardsTable(s *session, v blobindex.View) string {
 	rows := [][]string{{"TITLE", "OWNER", "STATE", "AGE", "SEEN", "PROGRESS", "ID", "URL"}}
 	for _, c := range v.Cards {
 		rows = append(rows, []string{
-			plain(firstOf(c.Title, c.Subkey)), plain(firstOf(c.Owner, "-")),
+			plain(cmp.Or(c.Title, c.Subkey)), plain(cmp.Or(c.Owner, "-")),
 			c.State + flags(map[string]bool{", late": c.Late}, ", late"),
 			humane(v.AsOf.Sub(c.StartedAt)), humane(v.AsOf.Sub(c.LastSeen)) + " ago", progress(c.Progress),
 			plain(c.ID), plain(c.URL),
 		})
 	}
 	return table(rows) + countsLine(v.Counts) + "\n"
-}
-
-func firstOf(a, b string) string {
-	if a != "" {
-		return a
-	}
-	return b
 }
 
 func progress(p *float64) string {

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -35,18 +36,29 @@ const (
 // Which index and namespace a command works on is no matter of the file: a namespace in a file that many share would
 // silently narrow what prune works on.
 type fileSettings struct {
-	Bucket   string          `koanf:"bucket"`
-	Listen   string          `koanf:"listen"`
-	Cards    int             `koanf:"cards"`
-	Resolves int             `koanf:"resolves"`
-	Indexes  []indexSettings `koanf:"indexes"`
+	Bucket   string          `koanf:"bucket" give:"a text such as file:///var/lib/indexd"`
+	Listen   string          `koanf:"listen" give:"a text such as 127.0.0.1:8080"`
+	Cards    int             `koanf:"cards" give:"a whole number from 1 to 200"`
+	Resolves int             `koanf:"resolves" give:"a whole number from 1 to 100000"`
+	Indexes  []indexSettings `koanf:"indexes" give:"a list of indexes" each:"a mapping such as {name: running, ttl: 2h}"`
 }
 
 // settings are what a command works with: each from its flag, else the environment, else the file, else its default.
 type settings struct {
 	fileSettings `koanf:",squash"`
-	Index        string `koanf:"index"`
+	Index        string `koanf:"index"`     // empty: nobody named one
 	Namespace    string `koanf:"namespace"` // empty: nobody named one
+
+	// sources say who set a setting: a flag, a variable or a line of the file. What nobody set is not in it.
+	sources map[string]string
+}
+
+// blame names who set the setting that an error refuses.
+func (s *settings) blame(name string, err error) error {
+	if source := s.sources[name]; err != nil && source != "" {
+		return fmt.Errorf("%s: %w", source, err)
+	}
+	return err
 }
 
 // settingNames are the settings that environment variables (INDEXD_ and the name in capitals) and, where a command has
@@ -56,16 +68,20 @@ var settingNames = []string{"bucket", "index", "namespace", "listen", "cards", "
 
 const envPrefix = "INDEXD_"
 
+// maxResolves bounds the requests for resolving one view. Nobody needs as many; more is a slip.
+const maxResolves = 100_000
+
 // settings reads the settings for cmd. Every error is a usage error.
 func (a *app) settings(cmd *cobra.Command) (*settings, error) {
 	k := koanf.New(".")
-	for _, load := range []func(*koanf.Koanf, *cobra.Command) error{a.loadFile, a.loadEnv, a.loadFlags} {
-		if err := load(k, cmd); err != nil {
+	sources := make(map[string]string)
+	for _, load := range []loader{a.loadFile, a.loadEnv, a.loadFlags} {
+		if err := load(k, cmd, sources); err != nil {
 			return nil, &statusError{exitUsage, err}
 		}
 	}
 	s := &settings{
-		Index: blobindex.DefaultName,
+		sources: sources,
 		fileSettings: fileSettings{
 			Bucket: defaultBucket, Listen: defaultListen,
 			Cards: blobindex.DefaultCards, Resolves: blobindex.DefaultBudget,
@@ -75,16 +91,19 @@ func (a *app) settings(cmd *cobra.Command) (*settings, error) {
 		return nil, &statusError{exitUsage, err}
 	}
 	if s.Cards < 1 || s.Cards > blobindex.MaxCards {
-		return nil, usagef("cards is %d; give 1 to %d", s.Cards, blobindex.MaxCards)
+		return nil, usagef("%s is %d; give 1 to %d", sources["cards"], s.Cards, blobindex.MaxCards)
 	}
-	if s.Resolves < 1 {
-		return nil, usagef("resolves is %d; give 1 or more", s.Resolves)
+	if s.Resolves < 1 || s.Resolves > maxResolves {
+		return nil, usagef("%s is %d; give 1 to %d", sources["resolves"], s.Resolves, maxResolves)
 	}
 	return s, nil
 }
 
+// A loader puts what it finds into k, and into sources where it found it.
+type loader func(k *koanf.Koanf, cmd *cobra.Command, sources map[string]string) error
+
 // loadFile reads the file that --config or INDEXD_CONFIG names, if any.
-func (a *app) loadFile(k *koanf.Koanf, cmd *cobra.Command) error {
+func (a *app) loadFile(k *koanf.Koanf, cmd *cobra.Command, sources map[string]string) error {
 	path, named, err := a.configPath(cmd)
 	if err != nil || !named {
 		return err
@@ -92,6 +111,9 @@ func (a *app) loadFile(k *koanf.Koanf, cmd *cobra.Command) error {
 	own := koanf.New(".")
 	if err := own.Load(file.Provider(path), yaml.Parser()); err != nil {
 		return fmt.Errorf("reading the configuration %s: %w", path, err)
+	}
+	if err := checkShape("", own.Raw(), reflect.TypeFor[fileSettings](), ""); err != nil {
+		return fmt.Errorf("in the configuration %s %w", path, err)
 	}
 	var known fileSettings
 	unused, err := decode(own, &known)
@@ -109,6 +131,11 @@ func (a *app) loadFile(k *koanf.Koanf, cmd *cobra.Command) error {
 	}
 	if own.Exists("indexes") && len(known.Indexes) == 0 {
 		return fmt.Errorf("the configuration %s lists no index; name one, or remove \"indexes\"", path)
+	}
+	for _, name := range settingNames {
+		if own.Exists(name) {
+			sources[name] = fmt.Sprintf("%s in %s", name, path)
+		}
 	}
 	return k.Merge(own)
 }
@@ -132,7 +159,7 @@ func (a *app) configPath(cmd *cobra.Command) (path string, named bool, err error
 	return path, named, err
 }
 
-func (a *app) loadEnv(k *koanf.Koanf, _ *cobra.Command) error {
+func (a *app) loadEnv(k *koanf.Koanf, _ *cobra.Command, sources map[string]string) error {
 	var errs []error
 	opt := env.Opt{
 		Prefix:      envPrefix,
@@ -150,6 +177,7 @@ func (a *app) loadEnv(k *koanf.Koanf, _ *cobra.Command) error {
 			if err != nil {
 				errs = append(errs, fmt.Errorf("%s: %w", variable, err))
 			}
+			sources[name] = variable
 			return name, typed
 		},
 	}
@@ -159,7 +187,7 @@ func (a *app) loadEnv(k *koanf.Koanf, _ *cobra.Command) error {
 	return errors.Join(errs...)
 }
 
-func (a *app) loadFlags(k *koanf.Koanf, cmd *cobra.Command) error {
+func (a *app) loadFlags(k *koanf.Koanf, cmd *cobra.Command, sources map[string]string) error {
 	for _, name := range settingNames {
 		f := cmd.Flags().Lookup(name)
 		if f == nil || !f.Changed {
@@ -172,6 +200,7 @@ func (a *app) loadFlags(k *koanf.Koanf, cmd *cobra.Command) error {
 		if err := k.Set(name, value); err != nil {
 			return fmt.Errorf("reading --%s: %w", name, err)
 		}
+		sources[name] = "--" + name
 	}
 	return nil
 }
@@ -182,7 +211,7 @@ func typedSetting(name, value string) (any, error) {
 	}
 	n, err := strconv.Atoi(value)
 	if err != nil {
-		return nil, fmt.Errorf("%.40q is no whole number", value)
+		return nil, fmt.Errorf("%.40q is no whole number that can be used", value)
 	}
 	return n, nil
 }

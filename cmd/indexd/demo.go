@@ -46,7 +46,7 @@ func (a *app) demo(cmd *cobra.Command, compare bool) (err error) {
 		return err
 	}
 	if err := checkListen(settings.Listen); err != nil {
-		return err
+		return settings.blame("listen", err)
 	}
 	l, err := a.listenSomewhere(cmd.Context(), settings.Listen)
 	if err != nil {
@@ -82,7 +82,7 @@ func (a *app) listenSomewhere(ctx context.Context, addr string) (net.Listener, e
 
 // play lets the crew act, shows it on a page, and compares if the stage has a list, until ctx ends.
 func (a *app) play(ctx context.Context, l net.Listener, s *stage) error {
-	sweeper := blobindex.NewSweeper(s.objects, s.log, nil)
+	sweeper := blobindex.NewSweeper(&blobindex.SweeperOptions{Log: s.log})
 	defer sweeper.Close()
 	index, err := s.index(sweeper, 0)
 	if err != nil {
@@ -92,11 +92,11 @@ func (a *app) play(ctx context.Context, l net.Listener, s *stage) error {
 	if err != nil {
 		return err
 	}
-	opt := web.Options{Indexes: []*blobindex.Index{index}, Ready: readiness(s.objects), Log: s.log}
+	opt := &web.Options{Log: s.log}
 	if s.list != nil {
 		opt.Notice = v.text
 	}
-	handler, err := web.New(opt)
+	handler, err := web.New([]*blobindex.Index{index}, readiness(s.objects), opt)
 	if err != nil {
 		return err
 	}

@@ -71,13 +71,13 @@ func TestDemo_VersusList(t *testing.T) {
 		}
 	}
 	rest, status := p.wait()
-	if status != exitDone || len(rest) != 1 || !strings.Contains(rest[0], ", indexd 0 of ") {
+	if status != exitDone || len(rest) != 1 || !strings.Contains(rest[0], " right now); indexd has lost 0 of ") {
 		t.Errorf("status %d, stdout %q", status, rest)
 	}
 	leavesNothing(t, p)
 }
 
-// TestDemo_DefaultPortTaken: it takes another port, and says so.
+// TestDemo_DefaultPortTaken: it takes another port, and says so. SIGTERM ends it as SIGINT does.
 func TestDemo_DefaultPortTaken(t *testing.T) {
 	l, err := net.Listen("tcp", defaultListen)
 	if err == nil {
@@ -89,9 +89,10 @@ func TestDemo_DefaultPortTaken(t *testing.T) {
 	if strings.HasSuffix(p.url, ":8080") {
 		t.Errorf("serves %s, which is taken", p.url)
 	}
-	if _, status := p.stop(os.Interrupt); status != exitDone {
-		t.Errorf("status %d", status)
+	if _, status := p.stop(syscall.SIGTERM); status != exitDone {
+		t.Errorf("after SIGTERM: status %d", status)
 	}
+	leavesNothing(t, p)
 	if !strings.Contains(p.stderr.String(), "note: 127.0.0.1:8080 is in use") {
 		t.Errorf("stderr: %s", p.stderr)
 	}

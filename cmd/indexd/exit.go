@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
+	"slices"
+	"strings"
 	"syscall"
 
 	"github.com/blobindex/indexd/blobindex"
@@ -38,6 +41,9 @@ func usagef(format string, args ...any) error {
 	return &statusError{exitUsage, fmt.Errorf(format, args...)}
 }
 
+// usageErrors are what the packages below answer to arguments that cannot be right.
+var usageErrors = []error{blobindex.ErrName, blobindex.ErrLabels, blobindex.ErrRequest, itemid.ErrInvalid}
+
 // exitStatus is the one place where errors become exit statuses.
 func exitStatus(err error) int {
 	var own *statusError
@@ -48,7 +54,7 @@ func exitStatus(err error) int {
 		return own.status
 	case errors.Is(err, bucket.ErrUnknown):
 		return exitUnknown
-	case isOneOf(err, blobindex.ErrName, blobindex.ErrLabels, blobindex.ErrRequest, itemid.ErrInvalid):
+	case slices.ContainsFunc(usageErrors, func(e error) bool { return errors.Is(err, e) }):
 		return exitUsage
 	case errors.Is(err, bucket.ErrThrottled):
 		return exitBusy
@@ -56,19 +62,21 @@ func exitStatus(err error) int {
 	return exitFailed
 }
 
-func isOneOf(err error, sentinels ...error) bool {
-	for _, s := range sentinels {
-		if errors.Is(err, s) {
-			return true
-		}
-	}
-	return false
-}
+// packageNames finds the names of packages that begin an error, or an error within another one, outside of quotes; and
+// the sentinel for what is not there, behind a text that says what.
+var packageNames = regexp.MustCompile(`("(?:\\.|[^"\\])*")|: bucket: not found|` +
+	`(^|: |; |\()(?:(?:blobindex|bucket|dirbucket|itemid|prune|resolve|web): )+`)
+
+// readable makes the text of an error one line for people, who need not know of our packages.
+func readable(text string) string { return packageNames.ReplaceAllString(oneLine(text), "$1$2") }
 
 // message is what the user is told of an error: one line, with what to do about it where the error itself does not say.
 func message(err error) string {
-	text := oneLine(err.Error())
+	text := readable(err.Error())
+	var clock *blobindex.ClockError
 	switch {
+	case errors.As(err, &clock):
+		return strings.Replace(text, readable(clock.Error()), clockText(clock), 1)
 	case errors.Is(err, bucket.ErrUnknown):
 		return text + "; it may have been applied: look with \"indexd explain\" before you repeat it"
 	case errors.Is(err, bucket.ErrDenied):
@@ -77,10 +85,28 @@ func message(err error) string {
 		return text + "; try later"
 	case errors.Is(err, syscall.ENOSPC):
 		return text + "; make room and repeat it"
+	case errors.Is(err, syscall.ENOTDIR):
+		return text + "; choose a directory with --bucket"
 	case errors.Is(err, syscall.EMFILE):
 		return text + "; raise the limit on open files (ulimit -n) and repeat it"
 	case errors.Is(err, context.Canceled):
 		return "interrupted: " + text
 	}
 	return text
+}
+
+// clockText says how far an id or a heartbeat is from the store's clock. Far in the past it is the id that is wrong,
+// rather than the clock.
+func clockText(e *blobindex.ClockError) string {
+	state := "nothing was written"
+	if e.Written {
+		state = "the key was written, but is not shown"
+	}
+	const advice = "give the item an id of now, or check this host's clock"
+	if ahead := e.Name.Sub(e.Store); ahead > 0 {
+		return fmt.Sprintf("it is dated %s ahead of the store's clock, and at most %s is allowed (%s); %s", humane(ahead),
+			exact(e.Limit), state, advice)
+	}
+	return fmt.Sprintf("it is dated %s before the store's clock, past the TTL of %s (%s); %s", humane(e.Store.Sub(e.Name)),
+		exact(e.Limit), state, advice)
 }

@@ -1,12 +1,14 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/blobindex/indexd/blobindex"
+	"github.com/blobindex/indexd/blobindex/itemid"
 )
 
 func (a *app) explainCommand() *cobra.Command {
@@ -15,22 +17,15 @@ func (a *app) explainCommand() *cobra.Command {
 		Short: "Say why an item is shown or hidden",
 		Long:  `Say why an item is shown or hidden: by which key, which rule and whose clock, and when that will change.`,
 		Args:  takes(1, 1, "one ID"),
-		RunE:  a.explain,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.withItem(cmd, args[0], func(s *session, id itemid.ID) error { return a.explain(cmd, s, id) })
+		},
 	}
 	indexFlags(cmd)
 	return cmd
 }
 
-func (a *app) explain(cmd *cobra.Command, args []string) error {
-	s, err := a.open(cmd, existing)
-	if err != nil {
-		return err
-	}
-	defer s.close()
-	id, err := s.id(args[0])
-	if err != nil {
-		return err
-	}
+func (a *app) explain(cmd *cobra.Command, s *session, id itemid.ID) error {
 	e, err := s.namespace.Explain(cmd.Context(), id)
 	if err != nil {
 		return err
@@ -46,10 +41,7 @@ func explanation(e blobindex.Explanation) string {
 	if e.Shown {
 		verdict = "shown"
 	}
-	seen, changes := "never", "not by itself"
-	if e.LastSeen != nil {
-		seen = stamp(*e.LastSeen) + ", " + humane(e.AsOf.Sub(*e.LastSeen)) + " ago"
-	}
+	changes := "not by itself"
 	if e.ChangesAt != nil {
 		changes = stamp(*e.ChangesAt) + ", in " + humane(e.ChangesAt.Sub(e.AsOf))
 	}
@@ -59,14 +51,17 @@ func explanation(e blobindex.Explanation) string {
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s is %s (%s)\n", plain(e.ID), verdict, e.Rule)
-	b.WriteString(table([][]string{
+	rows := [][]string{
 		{"  why", plain(e.Reason)},
-		{"  key", plain(firstOf(e.Key, "-"))},
+		{"  key", plain(cmp.Or(e.Key, "-"))},
 		{"  as of", stamp(e.AsOf) + ", by the " + string(e.Clock) + "'s clock"},
 		{"  started", started},
-		{"  last seen", seen},
-		{"  changes", changes},
-		{"", plain(e.Changes)},
-	}))
+	}
+	// Of a finished item the tombstone alone may be left, and it tells no sighting.
+	if e.LastSeen != nil {
+		rows = append(rows, []string{"  last seen", stamp(*e.LastSeen) + ", " + humane(e.AsOf.Sub(*e.LastSeen)) + " ago"})
+	}
+	rows = append(rows, []string{"  changes", changes}, []string{"", plain(e.Changes)})
+	b.WriteString(table(rows))
 	return b.String()
 }

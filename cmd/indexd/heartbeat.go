@@ -5,16 +5,25 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"github.com/blobindex/indexd/blobindex/itemid"
+	"github.com/blobindex/indexd/prune"
 )
 
 func (a *app) heartbeatCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "heartbeat ID",
 		Short: "Say that an item is alive",
-		Long: `Say that an item is alive now: one write of a key of its own. An item that heartbeats lives past its TTL, and is
-flagged as late when heartbeats stop. Send none after finishing.`,
+		Long: fmt.Sprintf(`Say that an item is alive now: one write of a key of its own. Send one every minute while the item runs, and none
+after finishing it.
+
+An item is hidden once its latest sign of life, which is its registration or a heartbeat, is older than the TTL (%s
+unless configured). One that ever sent a heartbeat is flagged as late when there was none for late_after (%s).`,
+			exact(prune.DefaultTTL), exact(prune.DefaultLateAfter)),
 		Args: takes(1, 1, "one ID"),
-		RunE: a.heartbeat,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.withItem(cmd, args[0], func(s *session, id itemid.ID) error { return a.heartbeat(cmd, s, id) })
+		},
 	}
 	indexFlags(cmd)
 	return cmd
@@ -27,16 +36,7 @@ type beatJSON struct {
 	StoredAt *time.Time `json:"stored_at"`
 }
 
-func (a *app) heartbeat(cmd *cobra.Command, args []string) error {
-	s, err := a.open(cmd, existing)
-	if err != nil {
-		return err
-	}
-	defer s.close()
-	id, err := s.id(args[0])
-	if err != nil {
-		return err
-	}
+func (a *app) heartbeat(cmd *cobra.Command, s *session, id itemid.ID) error {
 	b, err := s.namespace.Heartbeat(cmd.Context(), id)
 	if err != nil {
 		return err

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -30,26 +31,27 @@ import (
 //
 // Durations are texts with a unit: a bare number would have to be guessed at.
 type indexSettings struct {
-	Name      string           `koanf:"name"`
-	Prefix    *string          `koanf:"prefix"`
-	Flat      bool             `koanf:"flat"`
-	Grammar   *string          `koanf:"grammar"`
-	TTL       *string          `koanf:"ttl"`
-	LateAfter *string          `koanf:"late_after"`
-	Skew      *string          `koanf:"skew"`
-	Resolver  resolverSettings `koanf:"resolver"`
+	Name      string           `koanf:"name" give:"a text such as running"`
+	Prefix    *string          `koanf:"prefix" give:"a text such as _active_runs"`
+	Flat      bool             `koanf:"flat" give:"true or false"`
+	Grammar   *string          `koanf:"grammar" give:"a text such as epoch"`
+	TTL       *string          `koanf:"ttl" give:"a duration with its unit, such as 2h"`
+	LateAfter *string          `koanf:"late_after" give:"a duration with its unit, such as 3m"`
+	Skew      *string          `koanf:"skew" give:"a duration with its unit, such as 60s"`
+	Resolver  resolverSettings `koanf:"resolver" give:"a mapping such as {kind: marker}"`
 }
 
 type resolverSettings struct {
-	Kind     *string  `koanf:"kind"`
-	Template string   `koanf:"template"`
-	Requires []string `koanf:"requires"`
+	Kind     *string  `koanf:"kind" give:"none, marker or state"`
+	Template string   `koanf:"template" give:"a key such as results/{namespace}/{id}/status.json"`
+	Requires []string `koanf:"requires" give:"a list of keys" each:"a key such as results/{namespace}/{id}/report.html"`
 }
 
 // wiring is what the indexes of one process share.
 type wiring struct {
 	objects bucket.Objects
 	sweeper *blobindex.Sweeper // nil: reading deletes nothing
+	limits  *blobindex.Limits  // shared by all indexes; nil: each has its own
 	log     *slog.Logger
 }
 
@@ -61,7 +63,11 @@ func (s *settings) indexes(w wiring) ([]*blobindex.Index, error) {
 	}
 	var all []*blobindex.Index
 	var names, prefixes []string
-	for _, c := range configured {
+	for i, c := range configured {
+		if c.Name == "" {
+			return nil, usagef("in the configuration indexes[%d] has no name; give it one, such as \"name: %s\"", i,
+				blobindex.DefaultName)
+		}
 		x, err := c.index(s, w)
 		if err != nil {
 			return nil, usagef("index %.80q in the configuration: %w", c.Name, err)
@@ -73,6 +79,11 @@ func (s *settings) indexes(w wiring) ([]*blobindex.Index, error) {
 	}
 	if err := blobindex.CheckDisjoint(prefixes...); err != nil {
 		return nil, &statusError{exitUsage, err}
+	}
+	for _, c := range configured {
+		if err := c.Resolver.checkKeys(c.Name, prefixes); err != nil {
+			return nil, usagef("index %.80q in the configuration: %w", c.Name, err)
+		}
 	}
 	return all, nil
 }
@@ -102,7 +113,7 @@ func (c *indexSettings) index(s *settings, w wiring) (*blobindex.Index, error) {
 		return nil, err
 	}
 	return blobindex.New(w.objects, cfg, &blobindex.Options{
-		Resolver: resolver, Cards: s.Cards, Budget: s.Resolves, Sweeper: w.sweeper, Log: w.log,
+		Resolver: resolver, Cards: s.Cards, Budget: s.Resolves, Sweeper: w.sweeper, Limits: w.limits, Log: w.log,
 	})
 }
 
@@ -153,8 +164,27 @@ func (r *resolverSettings) resolver(objects bucket.Objects) (blobindex.Resolver,
 	return nil, fmt.Errorf("its resolver is of the kind %.40q; choose none, marker or state", kind)
 }
 
-// find returns the index of that name.
-func find(all []*blobindex.Index, name string) (*blobindex.Index, error) {
+// checkKeys refuses templates of keys where no job can, or should, put its documents: beside the store's own files, or
+// among an index's markers.
+func (r *resolverSettings) checkKeys(index string, prefixes []string) error {
+	for _, template := range append([]string{r.Template}, r.Requires...) {
+		key := strings.ReplaceAll(template, "{index}", index) + "/"
+		for _, reserved := range append([]string{".indexd", "_indexd"}, prefixes...) {
+			if strings.HasPrefix(key, reserved+"/") {
+				return fmt.Errorf("its resolver's key %.200q is below %s, which is not for documents; put them elsewhere, such as "+
+					"results/{namespace}/{id}/status.json", template, reserved)
+			}
+		}
+	}
+	return nil
+}
+
+// find returns the index that is named; if none is, the only one there is, or the one with the default name.
+func (s *settings) find(all []*blobindex.Index) (*blobindex.Index, error) {
+	if s.Index == "" && len(all) == 1 {
+		return all[0], nil
+	}
+	name := cmp.Or(s.Index, blobindex.DefaultName)
 	var known []string
 	for _, x := range all {
 		if x.Name() == name {
@@ -162,5 +192,6 @@ func find(all []*blobindex.Index, name string) (*blobindex.Index, error) {
 		}
 		known = append(known, x.Name())
 	}
-	return nil, usagef("there is no index %.80q; known are: %s", name, strings.Join(known, ", "))
+	return nil, usagef("%w", s.blame("index", fmt.Errorf("there is no index %.80q; choose one with --index or %sINDEX: %s", name,
+		envPrefix, strings.Join(known, ", "))))
 }

@@ -18,22 +18,28 @@ const shutdownTime = 8 * time.Second
 // checkListen refuses addresses that cannot, or must not, be listened on. Its errors are usage errors.
 func checkListen(addr string) error {
 	if err := web.CheckLoopback(addr); err != nil {
-		return usagef("--listen: %w", err)
+		return &statusError{exitUsage, err}
 	}
 	_, port, err := net.SplitHostPort(addr)
 	if err != nil {
-		return usagef("--listen: %w", err)
+		return &statusError{exitUsage, err}
 	}
 	if _, err := strconv.ParseUint(port, 10, 16); err != nil {
-		return usagef("--listen: the port %.20q is no number from 0 to 65535", port)
+		return usagef("the port %.20q is no number from 0 to 65535", port)
 	}
 	return nil
 }
 
+// listen listens on a loopback address. What a name such as localhost stands for is known only then: where that is
+// another address, it is let go of before anybody is served, and the error is a usage error.
 func listen(ctx context.Context, addr string) (net.Listener, error) {
 	l, err := new(net.ListenConfig).Listen(ctx, "tcp", addr)
 	if err != nil {
 		return nil, fmt.Errorf("listening on %s: %w; stop what uses it, or choose another --listen", addr, err)
+	}
+	if got, ok := l.Addr().(*net.TCPAddr); !ok || !got.IP.IsLoopback() {
+		l.Close()
+		return nil, usagef("%s is %s on this host, which would let other hosts in; listen on 127.0.0.1:PORT", addr, l.Addr())
 	}
 	return l, nil
 }

@@ -15,18 +15,15 @@ func (a *app) lsCommand() *cobra.Command {
 		Long: `List all items that are running, newest first, as the listing of the bucket tells: no state is looked up. "indexd cards"
 shows the newest ones with what is known of them.`,
 		Args: takes(0, 0, "no arguments"),
-		RunE: a.ls,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return a.with(cmd, existing, func(s *session) error { return a.ls(cmd, s) })
+		},
 	}
 	indexFlags(cmd)
 	return cmd
 }
 
-func (a *app) ls(cmd *cobra.Command, _ []string) error {
-	s, err := a.open(cmd, existing)
-	if err != nil {
-		return err
-	}
-	defer s.close()
+func (a *app) ls(cmd *cobra.Command, s *session) error {
 	l, err := s.namespace.List(cmd.Context())
 	if err != nil {
 		return err

@@ -34,7 +34,7 @@ func unprivileged() {
 			}
 		}
 	}
-	os.Exit(run(context.Background(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr, os.Environ()))
+	os.Exit(processApp().run(context.Background(), os.Args[1:]))
 }
 
 // child returns a program of TestMain as a process of its own, in an empty directory and without settings in its

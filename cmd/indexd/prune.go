@@ -26,9 +26,13 @@ func (a *app) pruneCommand() *cobra.Command {
 		Short: "Delete what is proven to be over",
 		Long: `Delete what is proven to be over: one pass over all namespaces of the index, or over the one named by --namespace.
 
+Prune and serve delete by the TTL and skew they are given. If the index is configured (ttl, late_after, skew, grammar),
+always pass its --config, or set INDEXD_CONFIG: with another TTL this deletes items that others still show.
+
 Hidden items are hidden whether anybody prunes or not; a pass only tidies up. It deletes key by key what the listing
-proves to be finished, superseded or past its TTL. Passes are not guarded against each other yet: any number may run at
-once, beside producers, readers and a server. That is safe, and costs at worst that a key is deleted twice.
+proves to be finished, superseded or past its TTL. A key that could not be deleted is tried again by the next pass.
+Passes are not guarded against each other yet: any number may run at once, beside producers, readers and a server. That
+is safe, and costs at worst that a key is deleted twice.
 
 With --dry-run the plan is printed, in the order of deletion and with the reason for each key, and nothing is deleted;
 with --json too, as one JSON object a line. Otherwise --json prints the report as one object.`,
@@ -36,7 +40,8 @@ with --json too, as one JSON object a line. Otherwise --json prints the report a
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.prune(cmd, dryRun) },
 	}
 	indexFlags(cmd)
-	cmd.Flag("namespace").DefValue = "all"
+	namespace := cmd.Flag("namespace")
+	namespace.Usage, namespace.DefValue = "only this namespace, as INDEXD_NAMESPACE names it too; without either, all of them", ""
 	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "print what would be deleted, and why; delete nothing")
 	return cmd
 }
@@ -46,7 +51,7 @@ func (a *app) prune(cmd *cobra.Command, dryRun bool) error {
 	if err != nil {
 		return err
 	}
-	defer s.close()
+	defer s.bucket.Close()
 	opt := &janitor.Options{DryRun: dryRun}
 	if s.namespace != nil {
 		opt.Namespace = s.namespace.Name()
@@ -62,11 +67,11 @@ func (a *app) prune(cmd *cobra.Command, dryRun bool) error {
 		return pruneError(report, err)
 	}
 	if dryRun {
-		err = a.printPlan(plan, report, wantsJSON(cmd))
+		err = a.printPlan(s, plan, report, wantsJSON(cmd))
 	} else if wantsJSON(cmd) {
 		err = a.printJSON(reportAnswer(s, report))
 	} else {
-		err = a.print(reportText(report))
+		err = a.print(reportText(s, report))
 	}
 	return errors.Join(err, a.verdict(report))
 }
@@ -88,15 +93,16 @@ func (a *app) verdict(r janitor.Report) error {
 		a.note("%d more keys may go; prune again to go on", r.Left)
 	}
 	if r.Withheld != "" {
-		return &statusError{exitBroken, fmt.Errorf("nothing may be deleted: %s", oneLine(r.Withheld))}
+		return &statusError{exitBroken, fmt.Errorf("nothing may be deleted: %s", r.Withheld)}
 	}
 	if r.Failures == 0 {
 		return nil
 	}
 	for _, f := range r.Failed {
-		fmt.Fprintf(a.stderr, "indexd: %s\n", oneLine(fmt.Sprintf("%q: %v", f.Key, f.Err)))
+		fmt.Fprintf(a.stderr, "indexd: %s\n", readable(fmt.Sprintf("%q: %v", f.Key, f.Err)))
 	}
-	return fmt.Errorf("%s; those items stay hidden: check who may delete there, and prune again", deletedText(r))
+	return fmt.Errorf("%s; those items stay hidden, and the next pass tries those keys again: check who may delete there",
+		deletedText(r))
 }
 
 // deletedText is such as "7 deleted, 3 failed".
@@ -123,12 +129,12 @@ func reasonsText(byReason map[string]int) string {
 	return " (" + strings.Join(parts, ", ") + ")"
 }
 
-func reportText(r janitor.Report) string {
+func reportText(s *session, r janitor.Report) string {
 	text := fmt.Sprintf("%d deleted%s", total(r.Deleted), reasonsText(r.Deleted))
 	if r.Failures > 0 {
 		text += fmt.Sprintf(", %d failed", r.Failures)
 	}
-	return text + " in " + namespaces(r.Namespaces) + "\n"
+	return text + scopeText(s, r) + "\n"
 }
 
 // A planned key is a line of prune --dry-run --json.
@@ -137,7 +143,7 @@ type planned struct {
 	Reason string     `json:"reason"`
 }
 
-func (a *app) printPlan(plan []planned, r janitor.Report, asJSON bool) error {
+func (a *app) printPlan(s *session, plan []planned, r janitor.Report, asJSON bool) error {
 	if r.Withheld != "" {
 		return nil // there is no plan, and the verdict says why
 	}
@@ -153,15 +159,19 @@ func (a *app) printPlan(plan []planned, r janitor.Report, asJSON bool) error {
 	for i, p := range plan {
 		rows[i] = []string{p.Reason, plain(string(p.Key))}
 	}
-	return a.print(table(rows) + fmt.Sprintf("%d would be deleted%s in %s\n", len(plan), reasonsText(r.Planned),
-		namespaces(r.Namespaces)))
+	return a.print(table(rows) + fmt.Sprintf("%d would be deleted%s%s\n", len(plan), reasonsText(r.Planned), scopeText(s, r)))
 }
 
-func namespaces(n int) string {
-	if n == 1 {
-		return "1 namespace"
+// scopeText says where a pass worked and by which rule, such as " in 2 namespaces, by a TTL of 2h".
+func scopeText(s *session, r janitor.Report) string {
+	where := fmt.Sprintf("%d namespaces", r.Namespaces)
+	switch {
+	case s.namespace != nil:
+		where = fmt.Sprintf("namespace %q", s.namespace.Name())
+	case r.Namespaces == 1:
+		where = "1 namespace"
 	}
-	return fmt.Sprintf("%d namespaces", n)
+	return fmt.Sprintf(" in %s, by a TTL of %s", where, exact(s.index.Rules().TTL))
 }
 
 // reportJSON is the answer of prune --json.
@@ -192,7 +202,7 @@ func reportAnswer(s *session, r janitor.Report) reportJSON {
 		AsOf: r.AsOf.UTC(), Clock: string(r.Clock), Withheld: r.Withheld,
 	}
 	for _, f := range r.Failed {
-		out.Failed = append(out.Failed, failedJSON{f.Key, oneLine(f.Err.Error())})
+		out.Failed = append(out.Failed, failedJSON{f.Key, readable(f.Err.Error())})
 	}
 	return out
 }

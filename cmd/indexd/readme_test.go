@@ -1,9 +1,11 @@
 package main
 
 import (
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 )
@@ -19,11 +21,19 @@ func TestReadme(t *testing.T) {
 		"go run ./cmd/indexd demo": true, "go run ./cmd/indexd demo --versus-list": true, "go test ./...": true,
 		"go install ./cmd/indexd": true,
 	}
+	claims(t, string(text))
 	var script, skipped []string
+	blocks := map[string]string{}
 	for i, block := range strings.Split(string(text), "\n```") {
 		lines := strings.Split(block, "\n")
+		if i%2 == 1 {
+			blocks[lines[0]] = strings.Join(lines[1:], "\n")
+		}
 		if i%2 == 0 || lines[0] != "sh" {
 			continue
+		}
+		if strings.Contains(block, "trap ") {
+			lines = append([]string{"sh", "("}, append(lines[1:], ")")...) // a script of its own
 		}
 		for _, line := range lines[1:] {
 			command, _, _ := strings.Cut(line, "  #")
@@ -42,14 +52,22 @@ func TestReadme(t *testing.T) {
 	if err := os.Symlink(self, filepath.Join(bin, "indexd")); err != nil {
 		t.Fatal(err)
 	}
+	configured(t, blocks["yaml"])
 	server := launch(t, "serve", "--listen", "127.0.0.1:0")
 	commands := strings.ReplaceAll(strings.Join(script, "\n"), "http://127.0.0.1:8080", server.url)
 	sh := exec.CommandContext(t.Context(), "sh", "-e", "-c", strings.ReplaceAll(commands, "curl ", "curl -sS --fail-with-body "))
 	sh.Dir = server.cmd.Dir
 	sh.Env = []string{"PATH=" + bin + ":" + os.Getenv("PATH"), raceOptions}
-	out, err := sh.CombinedOutput()
+	log, err := os.Create(filepath.Join(t.TempDir(), "out")) // no pipe, which a sleep in the background would keep open
 	if err != nil {
-		t.Fatalf("%v\n%s\n%s", err, commands, out)
+		t.Fatal(err)
+	}
+	defer log.Close()
+	sh.Stdout, sh.Stderr = log, log
+	runErr := sh.Run()
+	out, err := os.ReadFile(log.Name())
+	if err != nil || runErr != nil {
+		t.Fatalf("%v %v\n%s\n%s", err, runErr, commands, out)
 	}
 	for _, want := range []string{"train-eu_", "done", "is hidden (finished)", `"complete":true`, "nightly_"} {
 		if !strings.Contains(string(out), want) {
@@ -65,5 +83,60 @@ func must[T any](v T, err error) func(*testing.T) T {
 			t.Fatal(err)
 		}
 		return v
+	}
+}
+
+// claims holds the README to what it points at: every test that it names and every file that it links to must exist.
+func claims(t *testing.T, text string) {
+	t.Helper()
+	root := filepath.Join("..", "..")
+	tests := map[string]bool{}
+	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || !strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		code, err := os.ReadFile(path)
+		for _, m := range regexp.MustCompile(`(?m)^func (Test\w+)\(`).FindAllStringSubmatch(string(code), -1) {
+			tests[m[1]] = true
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	named := regexp.MustCompile("`(Test\\w+)`").FindAllStringSubmatch(text, -1)
+	links := regexp.MustCompile(`\]\(([^)]+)\)`).FindAllStringSubmatch(text, -1)
+	if len(named) < 15 || len(links) < 3 {
+		t.Fatalf("found %d tests and %d links", len(named), len(links))
+	}
+	for _, m := range named {
+		if !tests[m[1]] {
+			t.Errorf("the README names %s, and there is no such test", m[1])
+		}
+	}
+	for _, m := range links {
+		if _, err := os.Stat(filepath.Join(root, m[1])); err != nil {
+			t.Errorf("the README links to what is not there: %v", err)
+		}
+	}
+}
+
+// configured runs a command by the README's configuration file.
+func configured(t *testing.T, yaml string) {
+	t.Helper()
+	dir := t.TempDir()
+	const there = "file:///var/lib/indexd"
+	if !strings.Contains(yaml, there) {
+		t.Fatalf("no configuration was read: %q", yaml)
+	}
+	file := filepath.Join(dir, "indexd.yaml")
+	if err := os.WriteFile(file, []byte(strings.ReplaceAll(yaml, there, "file://"+dir+"/bucket")), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := child(t, "indexd", "register", "--config", file, "--subkey", "x").CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	if out, err := child(t, "indexd", "cards", "--config", file).CombinedOutput(); err != nil || !strings.Contains(string(out), "unknown") {
+		t.Fatalf("%v: %s", err, out)
 	}
 }

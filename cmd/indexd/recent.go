@@ -19,19 +19,16 @@ func (a *app) recentCommand() *cobra.Command {
 		Long: `List the items that finished lately, last ended first, as long as their tombstones are kept: the TTL and twice the
 tolerated skew of the clocks.`,
 		Args: takes(0, 0, "no arguments"),
-		RunE: func(cmd *cobra.Command, _ []string) error { return a.recent(cmd, limit) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return a.with(cmd, existing, func(s *session) error { return a.recent(cmd, s, limit) })
+		},
 	}
 	indexFlags(cmd)
 	cmd.Flags().IntVar(&limit, "limit", defaultRecent, "the most items; with --json all by default")
 	return cmd
 }
 
-func (a *app) recent(cmd *cobra.Command, limit int) error {
-	s, err := a.open(cmd, existing)
-	if err != nil {
-		return err
-	}
-	defer s.close()
+func (a *app) recent(cmd *cobra.Command, s *session, limit int) error {
 	if limit < 1 {
 		return usagef("--limit is %d; give 1 or more", limit)
 	}

@@ -17,15 +17,22 @@ func (a *app) registerCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "register [ID] [--subkey X] [--label k=v]...",
 		Short: "Register an item as running, and print its id",
-		Long: `Register an item as running: one write of a key of its own, and no read. Give the whole ID, or --subkey for which an
+		Long: fmt.Sprintf(`Register an item as running: one write of a key of its own, and no read. Give the whole ID, or --subkey for which an
 id of now is minted. Of several items of one sub-key only the newest is shown.
 
+An ID is SUBKEY_EPOCH: a time of now in 10, 13, 16 or 19 digits (seconds, milli-, micro-, nanoseconds) after the last
+"_", and 1 to 200 bytes in all, without control characters, "/", "~" or "__0x", and without a dot at the beginning.
+Indexes may be configured for other ids: ULID, UUIDv7 or KSUID, with or without a sub-key before them.
+
+All labels of an item take at most %d bytes as JSON. Names and values are texts without control characters.
+
 The bucket's directory is made if it is not there. Repeating a registration of the same ID is harmless.`,
+			blobindex.MaxLabels),
 		Example: `  indexd register --subkey nightly-import --label title="Nightly import" --label owner=data
   indexd register build-42_1764532800`,
 		Args: takes(0, 1, "at most one ID"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.register(cmd, args, subkey, labels)
+			return a.with(cmd, creating, func(s *session) error { return a.register(cmd, s, args, subkey, labels) })
 		},
 	}
 	indexFlags(cmd)
@@ -34,12 +41,7 @@ The bucket's directory is made if it is not there. Repeating a registration of t
 	return cmd
 }
 
-func (a *app) register(cmd *cobra.Command, args []string, subkey string, pairs []string) error {
-	s, err := a.open(cmd, creating)
-	if err != nil {
-		return err
-	}
-	defer s.close()
+func (a *app) register(cmd *cobra.Command, s *session, args []string, subkey string, pairs []string) error {
 	labels, err := parseLabels(pairs)
 	if err != nil {
 		return err
@@ -62,7 +64,8 @@ func (a *app) register(cmd *cobra.Command, args []string, subkey string, pairs [
 		err = a.print(id.String() + "\n")
 	}
 	if err != nil {
-		return fmt.Errorf("%w (the item %s is registered)", err, id)
+		// Not wrapped: repeating it, which is the advice of a full disk, would register another item.
+		return fmt.Errorf("the item %s is registered, and runs until it is finished: use that id, or finish it (%v)", id, err)
 	}
 	return nil
 }
@@ -81,6 +84,8 @@ func (s *session) newID(args []string, subkey string, minting bool) (itemid.ID, 
 		return itemid.ID{}, usagef("give an ID or --subkey, not both")
 	case len(args) == 1:
 		return s.id(args[0])
+	case minting && s.bare():
+		return itemid.ID{}, usagef("ids of this index (%s) have no sub-key: leave --subkey out", s.index.Rules().Grammar)
 	case minting && subkey == "":
 		return itemid.ID{}, usagef("--subkey is set to nothing; give the sub-key, or leave it out and give an ID")
 	}
@@ -89,6 +94,15 @@ func (s *session) newID(args []string, subkey string, minting bool) (itemid.ID, 
 		return id, usagef("give an ID, or --subkey for which one is minted")
 	}
 	return id, err
+}
+
+// bare tells whether the ids of the index have no sub-key.
+func (s *session) bare() bool {
+	switch s.index.Rules().Grammar {
+	case itemid.ULID, itemid.UUIDv7, itemid.KSUID:
+		return true
+	}
+	return false
 }
 
 func parseLabels(pairs []string) (blobindex.Labels, error) {

@@ -36,17 +36,17 @@ func (a *app) serve(cmd *cobra.Command, _ []string) error {
 		return err
 	}
 	if err := checkListen(s.Listen); err != nil {
-		return err
+		return s.blame("listen", err)
 	}
 	b, err := parseBucket(s.Bucket, serving)
 	if err != nil {
-		return err
+		return s.blame("bucket", err)
 	}
 	defer b.Close()
 	log := a.log(slog.LevelInfo)
-	sweeper := blobindex.NewSweeper(b, log, nil)
+	sweeper := blobindex.NewSweeper(&blobindex.SweeperOptions{Log: log})
 	defer sweeper.Close()
-	indexes, err := s.indexes(wiring{objects: b, sweeper: sweeper, log: log})
+	indexes, err := s.indexes(wiring{objects: b, sweeper: sweeper, limits: blobindex.NewLimits(0, 0), log: log})
 	if err != nil {
 		return err
 	}
@@ -60,7 +60,7 @@ func (a *app) serve(cmd *cobra.Command, _ []string) error {
 		return err
 	}
 	// A directory and memory charge nothing.
-	handler, err := web.New(web.Options{Indexes: indexes, Ready: readiness(b), Log: log})
+	handler, err := web.New(indexes, readiness(b), &web.Options{Log: log})
 	if err != nil {
 		return err
 	}

@@ -105,6 +105,24 @@ func TestServe_LetsRequestsEnd(t *testing.T) {
 	}
 }
 
+// TestListen_LoopbackOnly: what a name stands for on this host is known only when it is listened on; another address than
+// a loopback one is let go of, as wrong usage.
+func TestListen_LoopbackOnly(t *testing.T) {
+	l, err := listen(t.Context(), "0.0.0.0:0")
+	if err == nil {
+		l.Close()
+		t.Fatalf("it listens on %s", l.Addr())
+	}
+	if exitStatus(err) != exitUsage || !strings.Contains(message(err), "would let other hosts in") {
+		t.Errorf("status %d, %q", exitStatus(err), message(err))
+	}
+	l, err = listen(t.Context(), "localhost:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.Close()
+}
+
 // TestServe_PortInUse: one line, the right status, and no directory.
 func TestServe_PortInUse(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")

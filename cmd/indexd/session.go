@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"log/slog"
 
 	"github.com/spf13/cobra"
@@ -18,7 +19,8 @@ func bucketFlags(cmd *cobra.Command) {
 // indexFlags adds the flags of every command that works on one index.
 func indexFlags(cmd *cobra.Command) {
 	bucketFlags(cmd)
-	cmd.Flags().String("index", blobindex.DefaultName, "name of the index")
+	cmd.Flags().String("index", "", fmt.Sprintf("name of the index (default the only one configured, else %q)",
+		blobindex.DefaultName))
 	cmd.Flags().String("namespace", defaultNamespace, "the team or workspace; _ for a flat index")
 	cmd.Flags().Bool("json", false, "answer with one JSON object")
 }
@@ -55,23 +57,41 @@ func (a *app) openAll(cmd *cobra.Command, u use) (*session, error) {
 	}
 	s := &session{settings: settings}
 	if s.bucket, err = parseBucket(settings.Bucket, u); err != nil {
-		return nil, err
+		return nil, settings.blame("bucket", err)
 	}
 	all, err := settings.indexes(wiring{objects: s.bucket, log: a.log(slog.LevelWarn)})
 	if err != nil {
 		return nil, err
 	}
-	if s.index, err = find(all, settings.Index); err != nil {
+	if s.index, err = settings.find(all); err != nil {
 		return nil, err
 	}
 	if settings.Namespace != "" {
 		s.namespace, err = s.index.Namespace(settings.Namespace)
 	}
-	return s, err
+	return s, settings.blame("namespace", err)
 }
 
-// close lets go of the bucket. Everything that was acknowledged is durable by then.
-func (s *session) close() { s.bucket.Close() }
+// with opens a session for do. Everything that was acknowledged is durable before the bucket is let go of.
+func (a *app) with(cmd *cobra.Command, u use, do func(*session) error) error {
+	s, err := a.open(cmd, u)
+	if err != nil {
+		return err
+	}
+	defer s.bucket.Close()
+	return do(s)
+}
+
+// withItem is with, for a command that works on one item of a bucket that is there.
+func (a *app) withItem(cmd *cobra.Command, text string, do func(*session, itemid.ID) error) error {
+	return a.with(cmd, existing, func(s *session) error {
+		id, err := s.id(text)
+		if err != nil {
+			return err
+		}
+		return do(s, id)
+	})
+}
 
 // id reads an id of the index's grammar.
 func (s *session) id(text string) (itemid.ID, error) { return s.index.Rules().Grammar.Parse(text) }

@@ -21,26 +21,45 @@ import (
 
 // TestSoak: producers, readers with sweepers and pruners, as real processes on one directory, are killed at random and
 // started again; in the end a fresh process lists every acknowledged live item, and nothing foreign was touched. It ends
-// when the work is done; with INDEXD_SOAK=60s in the environment it does forty times the work, again and again until that
-// time is over.
+// when every producer has done its work once; with INDEXD_SOAK=60s in the environment that is forty times the work, and
+// again and again until that time is over, so that only a round after the first one may be cut short.
 func TestSoak(t *testing.T) {
 	const producers = 8
 	bound := os.Getenv("INDEXD_SOAK")
 	if bound == "" {
-		newSoak(t, producers, 50).run()
+		s := newSoak(t, producers, 50)
+		s.run()
+		if len(s.kills) == 0 {
+			t.Error("no process was killed: the test has not tested what it is for")
+		}
 		return
 	}
 	d, err := time.ParseDuration(bound)
 	if err != nil || d <= 0 {
 		t.Fatalf("INDEXD_SOAK is %q; give a duration such as 60s", bound)
 	}
-	deadline := time.After(d)
-	for round := 1; ; round++ {
+	until := time.Now().Add(d)
+	whole, kills := 0, map[string]int{"producer": 0, "reader": 0, "pruner": 0}
+	for whole == 0 || time.Now().Before(until) {
 		s := newSoak(t, producers, 2000)
-		s.deadline = deadline
+		if whole > 0 {
+			s.deadline = time.After(time.Until(until))
+		}
 		s.run()
-		if s.late {
+		for role, n := range s.kills {
+			kills[role] += n
+		}
+		if t.Failed() {
 			return
+		}
+		if !s.late {
+			whole++
+		}
+	}
+	t.Logf("%d whole rounds, killed %v", whole, kills)
+	for role, n := range kills {
+		if n == 0 {
+			t.Errorf("no %s was killed: the test has not tested what it is for", role)
 		}
 	}
 }
@@ -58,8 +77,9 @@ type soak struct {
 	stopping bool
 
 	running, working int // processes, producers among them that have work left
-	acks, kills      int
-	deleted          int // by pruners
+	acks             int
+	kills            map[string]int // by role, while there was work to do
+	deleted          int            // by pruners
 	foreign          string
 }
 
@@ -83,7 +103,7 @@ type soakEvent struct {
 
 func newSoak(t *testing.T, producers, count int) *soak {
 	root := t.TempDir()
-	s := &soak{t: t, dir: filepath.Join(root, "bucket"), count: count, events: make(chan soakEvent)}
+	s := &soak{t: t, dir: filepath.Join(root, "bucket"), count: count, events: make(chan soakEvent), kills: make(map[string]int)}
 	b, err := dirbucket.Create(s.dir, nil)
 	s.Check(err)
 	s.Check(b.Close())
@@ -215,7 +235,8 @@ func (s *soak) run() {
 			s.stop()
 		}
 	}
-	s.t.Logf("%d acknowledged, %d kills, %d deleted by passes", s.acks, s.kills, s.deleted)
+	s.t.Logf("%d items for each producer; told of %d acknowledged, killed %v, %d deleted by passes; cut short: %t", s.count,
+		s.acks, s.kills, s.deleted, s.late)
 	s.verify()
 }
 
@@ -254,8 +275,9 @@ func (s *soak) killOne() {
 		}
 	}
 	if len(live) > 0 {
-		s.kill(live[rand.N(len(live))])
-		s.kills++
+		p := live[rand.N(len(live))]
+		s.kill(p)
+		s.kills[p.role]++
 	}
 }
 
@@ -281,7 +303,7 @@ func (s *soak) verify() {
 	}
 	before := s.listed()
 	s.verifyListed(before)
-	if s.deleted == 0 {
+	if s.deleted == 0 && !s.late {
 		t.Error("the pruners deleted nothing")
 	}
 	// A last pass finds nothing else to hide, and leaves no stale marker.
@@ -316,6 +338,8 @@ func (s *soak) verifyListed(listed map[string]string) {
 	for _, id := range listed {
 		present[id] = true
 	}
+	var counts []string
+	defer func() { s.t.Logf("listed %d; acknowledged/finished by each producer: %s", len(present), counts) }()
 	for i, p := range s.procs {
 		if p.role != "producer" {
 			continue
@@ -343,8 +367,10 @@ func (s *soak) verifyListed(listed map[string]string) {
 				s.t.Errorf("%s is finished and is listed", id)
 			}
 		}
-		if !s.late && len(steps["acknowledged"]) < s.count {
-			s.t.Errorf("producer %d logged %d of %d", i, len(steps["acknowledged"]), s.count)
+		acknowledged := len(steps["acknowledged"])
+		counts = append(counts, fmt.Sprintf("%d/%d", acknowledged, len(steps["finished"])))
+		if !s.late && acknowledged < s.count {
+			s.t.Errorf("producer %d has not done its work: %d of %d", i, acknowledged, s.count)
 		}
 	}
 }

@@ -45,7 +45,7 @@ func soakRole(role, dir string, args []string) error {
 	}
 	opt := &blobindex.Options{}
 	if role == "reader" {
-		opt.Sweeper = blobindex.NewSweeper(objects, nil, nil)
+		opt.Sweeper = blobindex.NewSweeper(nil)
 	}
 	index, err := blobindex.New(objects, blobindex.Config{Rules: prune.Rules{Skew: soakSkew}}, opt)
 	if err != nil {

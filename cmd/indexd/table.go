@@ -45,7 +45,7 @@ func plain(s string) string {
 	}, s)
 }
 
-// humane spells a duration as people say it, in at most two units: 12s, 3m12s, 5h07m, 3d4h.
+// humane spells a duration as people say it, in at most two units: 12s, 3m12s, 5h07m, 3d4h, 9d.
 func humane(d time.Duration) string {
 	d = max(d, 0)
 	switch {
@@ -56,7 +56,23 @@ func humane(d time.Duration) string {
 	case d < 48*time.Hour:
 		return fmt.Sprintf("%dh%02dm", int(d.Hours()), int(d.Minutes())%60)
 	}
-	return fmt.Sprintf("%dd%dh", int(d.Hours())/24, int(d.Hours())%24)
+	days, hours := int(d.Hours())/24, int(d.Hours())%24
+	if hours == 0 {
+		return fmt.Sprintf("%dd", days)
+	}
+	return fmt.Sprintf("%dd%dh", days, hours)
+}
+
+// exact spells a duration as one writes it in the configuration: 2h, 1m30s, 45s.
+func exact(d time.Duration) string {
+	s := d.String()
+	if strings.HasSuffix(s, "m0s") {
+		s = strings.TrimSuffix(s, "0s")
+	}
+	if strings.HasSuffix(s, "h0m") {
+		s = strings.TrimSuffix(s, "0m")
+	}
+	return s
 }
 
 func stamp(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z") }

@@ -106,7 +106,7 @@ func (v *versus) watch(ctx context.Context, w io.Writer) {
 // text is the state of the comparison in one line.
 func (v *versus) text() string {
 	list, index := v.s.theirs.tally(), v.s.ours.tally()
-	return fmt.Sprintf("after %s, at %v to %v a request: the shared list has lost %d of %d items (%d missing now), "+
-		"indexd %d of %d", humane(time.Since(v.began)), shortestDelay, longestDelay, list.Lost, list.Total, list.Gone,
+	return fmt.Sprintf("after %s, at %v to %v a request: the shared list has lost %d of %d items (%d missing right "+
+		"now); indexd has lost %d of %d", humane(time.Since(v.began)), shortestDelay, longestDelay, list.Lost, list.Total, list.Gone,
 		index.Lost, index.Total)
 }

@@ -118,7 +118,7 @@ func TestVersus_Crew(t *testing.T) {
 		store := &slowBucket{membucket.New(nil), storeDelay}
 		var log bytes.Buffer
 		s := newStage(store, true, slog.New(slog.NewTextHandler(&log, nil)))
-		sweeper := blobindex.NewSweeper(store, s.log, nil)
+		sweeper := blobindex.NewSweeper(&blobindex.SweeperOptions{Log: s.log})
 		defer sweeper.Close()
 		index, err := s.index(sweeper, 0)
 		if err != nil {
