@@ -22,13 +22,6 @@ const (
 	HostClock  Clock = "host"
 )
 
-func whose(store bool) Clock {
-	if store {
-		return StoreClock
-	}
-	return HostClock
-}
-
 // Cost is how many requests something took, by kind: a LIST for each page.
 type Cost struct {
 	List, Get int

@@ -18,7 +18,8 @@ func (a *app) serveCommand() *cobra.Command {
 		Use:   "serve",
 		Short: "Serve the page and the HTTP API",
 		Long: `Serve the page and the HTTP API, on a loopback address only: there is no authentication yet. The bucket's directory is
-made if it is not there. What readers find to be over is deleted in the background.
+made if it is not there. What readers find to be over is deleted in the background, by the TTL and skew that the server is
+given: if the index is configured (ttl, late_after, skew, grammar), always pass its --config, or set INDEXD_CONFIG.
 
 It stops on SIGINT or SIGTERM, within 10 seconds.`,
 		Args: takes(0, 0, "no arguments"),
