@@ -28,6 +28,10 @@ type Config struct {
 	// Sorted says that listings come in byte order, say so, and take After; else After must be refused with
 	// bucket.ErrUnsupported.
 	Sorted bool
+	// PageByPage says that nothing is read ahead where a page ends with the last key of a directory: the next page shows
+	// what the callback wrote and deleted in the next directory, behind the key that was to come next. Else a step about
+	// it checks nothing.
+	PageByPage bool
 	// TellsTime says that Put, Head and listings tell store times, and each page the store's clock.
 	TellsTime bool
 	// TimeSlack is how far the store's clock and times may disagree about one moment: 0 where all come from one
@@ -59,6 +63,7 @@ var steps = []step{
 	{"Cancelled", cancelled},
 	{"PageBoundaries", pageBoundaries},
 	{"ListWhileChanging", listWhileChanging},
+	{"PageByPage", pageByPage},
 	{"OddKeys", oddKeys},
 	{"Nested", nested},
 	{"EmptyKey", emptyKey},

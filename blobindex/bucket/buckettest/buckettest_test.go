@@ -136,6 +136,7 @@ var planted = []struct {
 		return o.List(context.WithoutCancel(ctx), req, fn)
 	}}},
 	{"pages that hide what comes in between", "ListWhileChanging", bug{list: offsets}},
+	{"pages read ahead", "PageByPage", bug{list: readAhead}},
 	{"key cleaned", "OddKeys", reKey(path.Clean)},
 	{"key unescaped", "OddKeys", reKey(func(k string) string { return strings.ReplaceAll(k, "%2B", "+") })},
 	{"key made valid UTF-8", "OddKeys", reKey(func(k string) string { return strings.ToValidUTF8(k, "\ufffd") })},
@@ -178,7 +179,9 @@ var planted = []struct {
 			return time.Time{}, err
 		}
 		o.Put(ctx, key, strings.NewReader(string(data[:len(data)/2])))
-		runtime.Gosched()
+		for range 20 { // long enough for somebody to look
+			runtime.Gosched()
+		}
 		return o.Put(ctx, key, strings.NewReader(string(data)))
 	}}},
 	{"absent object read as empty", "RoundTrip", bug{open: func(o bucket.Objects, ctx context.Context,
@@ -233,6 +236,24 @@ func offsets(o bucket.Objects, ctx context.Context, req bucket.ListRequest, fn f
 	}
 }
 
+// readAhead has the next page ready when it delivers one.
+func readAhead(o bucket.Objects, ctx context.Context, req bucket.ListRequest, fn func(bucket.Page) error) error {
+	var ready *bucket.Page
+	err := o.List(ctx, req, func(p bucket.Page) error {
+		before := ready
+		p.Objects = slices.Clone(p.Objects)
+		ready = &p
+		if before == nil {
+			return nil
+		}
+		return fn(*before)
+	})
+	if err != nil {
+		return err
+	}
+	return fn(*ready)
+}
+
 func memConfig(spoil bug) buckettest.Config {
 	return buckettest.Config{
 		New: func(testing.TB) bucket.Objects {
@@ -240,7 +261,7 @@ func memConfig(spoil bug) buckettest.Config {
 			spoil.Objects = membucket.New(nil)
 			return spoil
 		},
-		Empty: true, Sorted: true, TellsTime: true,
+		Empty: true, Sorted: true, PageByPage: true, TellsTime: true,
 	}
 }
 

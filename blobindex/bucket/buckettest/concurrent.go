@@ -10,7 +10,8 @@ import (
 )
 
 // concurrent puts, deletes, lists and reads one set of keys at once. Every body read is one that somebody put, whole;
-// every listed size is the size of one; keys that nobody deletes are in every listing.
+// every listed size is the size of one; keys that nobody deletes are in every listing. Who reads goes on for as long as
+// somebody writes, so that no order in which they come to run separates them.
 func concurrent(e *env) {
 	const rounds = 60
 	shared := []string{"s0", "s1", "d/s2", "d/s3"}
@@ -18,30 +19,38 @@ func concurrent(e *env) {
 	for i, name := range kept {
 		e.put(name, wholeBody(i))
 	}
-	var wg sync.WaitGroup
+	var readers, writers sync.WaitGroup
 	for w := range 4 {
-		wg.Go(func() {
+		writers.Go(func() {
 			for i := range rounds {
 				e.tryPut(shared[(i+w)%len(shared)], wholeBody(w+i))
 				e.tryPut(kept[i%len(kept)], wholeBody(w+i))
 			}
 		})
 	}
-	wg.Go(func() {
+	writers.Go(func() {
 		for i := range rounds {
 			if errs := e.o.Delete(e.Context(), e.keys(shared[i%len(shared)])); errs != nil {
 				e.Errorf("Delete: %v", errs[0])
 			}
 		}
 	})
+	written := make(chan struct{})
 	for range 2 {
-		wg.Go(func() {
-			for range rounds {
-				e.checkWhole(shared, kept)
+		readers.Go(func() {
+			for {
+				select {
+				case <-written:
+					return
+				default:
+					e.checkWhole(shared, kept)
+				}
 			}
 		})
 	}
-	wg.Wait()
+	writers.Wait()
+	close(written)
+	readers.Wait()
 	e.checkWhole(shared, kept)
 }
 

@@ -1,8 +1,13 @@
 package buckettest
 
 import (
+	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"sync"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/blobindex/indexd/blobindex/bucket"
 )
@@ -82,4 +87,54 @@ func (e *env) listAndChange(round int, still []string) {
 			e.Errorf("round %d: untouched %q came %d times", round, name, n)
 		}
 	}
+}
+
+// pageByPage changes what follows while a page is delivered that ends exactly at the end of a directory, however large
+// the store's pages are: what was written there is listed, and what was deleted is not. It writes behind the key that
+// was to come next, for a store may have made that one its mark for the next page.
+func pageByPage(e *env) {
+	if !e.PageByPage {
+		return // then the contract leaves it open whether such a key is listed
+	}
+	filler := numbered(bucket.PageSize + 1)
+	for i, name := range filler {
+		filler[i] = "a/" + name
+	}
+	e.fill(filler)
+	size := e.firstPage()
+	e.delete(filler[size:]...)
+	e.fill([]string{"b/1", "b/2", "c/1"})
+	var got []string
+	pages := 0
+	err := e.o.List(e.Context(), bucket.ListRequest{Prefix: e.prefix}, func(p bucket.Page) error {
+		e.checkPage(p)
+		for _, o := range p.Objects {
+			got = append(got, strings.TrimPrefix(string(o.Key), e.prefix))
+		}
+		if pages++; pages == 1 {
+			e.delete("b/1", "c/1")
+			e.fill([]string{"b/1-new", "b/new/0"})
+		}
+		return nil
+	})
+	want := slices.Concat(filler[:size], []string{"b/1-new", "b/2", "b/new/0"})
+	slices.Sort(got)
+	if err != nil || !slices.Equal(got, want) {
+		e.Errorf("List with keys that changed after its first page of %d: %d keys, %v (-want +got):\n%s",
+			size, len(got), err, cmp.Diff(want, got))
+	}
+}
+
+// firstPage is the number of objects on the first page of the step's keys.
+func (e *env) firstPage() int {
+	e.Helper()
+	size, enough := 0, errors.New("one page is enough")
+	err := e.o.List(e.Context(), bucket.ListRequest{Prefix: e.prefix}, func(p bucket.Page) error {
+		size = len(p.Objects)
+		return enough
+	})
+	if err != enough || size == 0 || size > bucket.PageSize {
+		e.Fatalf("List: a first page of %d objects, %v", size, err)
+	}
+	return size
 }

@@ -67,7 +67,7 @@ func fillNil(errs []error, err error) []error {
 // deleteIn deletes the keys of the given indexes, which are all of one directory. A crash leaves the rest of them.
 func (b *Bucket) deleteIn(ctx context.Context, keys []bucket.Key, indexes []int, errs []error) {
 	dirs, _ := splitKey(keys[indexes[0]])
-	p, err := b.find(dirs, "")
+	p, err := b.findWay(dirs, "")
 	if isAbsent(err) {
 		return
 	}
@@ -92,6 +92,11 @@ func (b *Bucket) deleteIn(ctx context.Context, keys []bucket.Key, indexes []int,
 	c, err := b.join(p)
 	if err == nil {
 		err = c.wait(ctx)
+	}
+	if err == nil {
+		if err = b.mountsPresent(strings.Join(dirs, "/"), false); err != nil {
+			err = unknown("deleted, but", err)
+		}
 	}
 	if err != nil {
 		for _, i := range indexes {

@@ -40,6 +40,7 @@ type Bucket struct {
 	rootID    identity
 	stampID   identity
 	syncs     *syncer
+	devices   devices
 	uses      uses
 }
 

@@ -18,7 +18,7 @@ import (
 func TestConformance(t *testing.T) {
 	buckettest.Run(t, buckettest.Config{
 		New:   func(t testing.TB) bucket.Objects { return create(t, t.TempDir()) },
-		Empty: true, FileTree: true, Sorted: true, TellsTime: true,
+		Empty: true, FileTree: true, Sorted: true, PageByPage: true, TellsTime: true,
 	})
 }
 

@@ -11,17 +11,19 @@
 // A key is its path, byte for byte, so that ls shows and touch makes objects. What a path cannot say is refused with
 // bucket.ErrInvalidKey before anything is written: an empty key, empty or dot segments (so no leading, trailing or
 // doubled slash), NUL, a segment of more than 255 bytes, a key of more than 4095, a key that is a directory or lies
-// below a file or a symbolic link, and whatever lies in .indexd. Only regular files are objects; symbolic links, sockets
-// and the like are never followed, listed, replaced or deleted. On file systems that fold case or normalise Unicode, as
-// those of macOS and Windows do by default, two keys that differ in that only are one object.
+// below a file or a symbolic link, and whatever lies in .indexd. Only regular files are objects; symbolic links,
+// sockets and the like are never followed, listed, replaced or deleted. A listing of what lies below such a link is an
+// error (bucket.ErrIncomplete) and no empty one: the objects may well be where it leads. On file systems that fold case
+// or normalise Unicode, as those of macOS and Windows do by default, two keys that differ in that only are one object.
 //
 // # Durability
 //
 // Put and Delete answer when what they did survives a power cut: a body is written beside the tree, synced and renamed
-// into it, and the directory that holds the name is synced, as is each directory above it that this process has not
-// yet seen synced. Concurrent calls share these syncs: one that begins after a call has made its change covers it.
-// Directories are made as keys need them and never removed. A crash leaves an object old, new or absent, and at most a
-// file in .indexd/tmp.
+// into it, and the directory that holds the name is synced, as is each directory above it unless this process has
+// synced the entry of the very directory on the way: the same name, inode and time of birth in the same directory.
+// Where the file system tells no time of birth, they are synced each time. Concurrent calls share these syncs: one that
+// begins after a call has made its change covers it. Directories are made as keys need them and never removed. A crash
+// leaves an object old, new or absent, and at most a file in .indexd/tmp.
 //
 // Linux is the durable platform. The others work, but what their directories promise is not known: macOS needs
 // F_FULLFSYNC for more than a hint, which Go uses for files, and Windows cannot sync a directory.
@@ -33,6 +35,13 @@
 // calls fail with bucket.ErrNotExist (bucket.ErrUnknown where a write was under way) until it is opened anew; none
 // makes the directory again, and a listing is never empty for want of it. The held descriptors keep the file system
 // busy: close the bucket before unmounting.
+//
+// A file system may also be mounted on a directory below the root. A Bucket remembers on which device it found each
+// directory (of ordinary ones the latest few thousand). If a mount point that it has used is unmounted, or another file
+// system mounted there or over an ordinary directory, calls that concern it fail with bucket.ErrNotExist, and a listing
+// that would have gone there is never empty or short for it, until the bucket is opened anew. What was unmounted before
+// it was used cannot be noticed, nor a bind mount from the same device. An ordinary directory may be removed at any
+// time: then its keys are gone.
 //
 // # Many processes
 //

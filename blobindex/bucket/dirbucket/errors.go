@@ -13,7 +13,7 @@ import (
 // full disk, no descriptors, a failing device.
 func translate(err error) error {
 	var sentinel error
-	var body *bodyError
+	var body *bucket.BodyError
 	switch {
 	case err == nil || isTranslated(err) || errors.As(err, &body):
 		return err
@@ -33,7 +33,8 @@ func translate(err error) error {
 }
 
 func isTranslated(err error) bool {
-	for _, s := range []error{bucket.ErrDenied, bucket.ErrNotExist, bucket.ErrInvalidKey, bucket.ErrUnknown} {
+	for _, s := range []error{bucket.ErrDenied, bucket.ErrNotExist, bucket.ErrInvalidKey, bucket.ErrUnknown,
+		bucket.ErrIncomplete} {
 		if errors.Is(err, s) {
 			return true
 		}

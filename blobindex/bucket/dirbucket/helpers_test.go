@@ -35,6 +35,13 @@ func counted(t testing.TB, path string, syncs *atomic.Int64) *dirbucket.Bucket {
 	return createWith(t, path, &dirbucket.Options{OnDirSync: func(string) { syncs.Add(1) }})
 }
 
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 func put(t testing.TB, b *dirbucket.Bucket, key bucket.Key, body string) {
 	t.Helper()
 	if _, err := b.Put(t.Context(), key, strings.NewReader(body)); err != nil {

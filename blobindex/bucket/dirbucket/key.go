@@ -58,6 +58,11 @@ func isReserved(key bucket.Key) bool {
 	return sameName(first, metaName)
 }
 
+// parentOf is the path of the directory that a valid key lies in, "" for the root.
+func parentOf(key bucket.Key) string {
+	return string(key[:max(0, strings.LastIndexByte(string(key), '/'))])
+}
+
 // splitKey splits a valid key into its directories and its name.
 func splitKey(key bucket.Key) (dirs []string, name string) {
 	parts := strings.Split(string(key), "/")

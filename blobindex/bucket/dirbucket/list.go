@@ -16,8 +16,9 @@ import (
 // chunk is how many entries are read at once: enough to make the calls cheap, few enough for them to be garbage soon.
 const chunk = 4096
 
-// List lists in byte order. It reads each directory once, holds the names of one directory and of those above it, and
-// stats each object when its page is made. A directory that holds nothing of interest, by Prefix or After, is not read.
+// List lists in byte order. It reads each directory once, after a page that is full by then has been delivered, holds the
+// names of one directory and of those above it, and stats each object when its page is made. A directory that holds
+// nothing of interest, by Prefix or After, is not read.
 func (b *Bucket) List(ctx context.Context, req bucket.ListRequest, fn func(bucket.Page) error) error {
 	l := &lister{b: b, ctx: ctx, fn: fn, page: make([]bucket.Object, 0, bucket.PageSize)}
 	err := l.list(req)
@@ -37,6 +38,7 @@ type lister struct {
 	fn    func(bucket.Page) error
 	page  []bucket.Object // what the next page has so far
 	pages int             // delivered
+	depth int             // of the directory that is read, below the prefix
 	fnErr error           // fn's, returned as it is
 }
 
@@ -52,9 +54,10 @@ func (l *lister) list(req bucket.ListRequest) error {
 	if err := l.walk(req); err != nil {
 		return err
 	}
-	// The walk skips what vanishes under it; were the whole bucket gone, that would have been everything. Looked at
-	// before the last page goes out: no page of a listing that lost its directory is taken for an empty one.
-	if err := l.b.present(); err != nil {
+	// The walk skips what vanishes under it; were the whole bucket gone, or a file system mounted in it, that would have
+	// been everything. Looked at before the last page goes out: no page of a listing that lost its directory is taken
+	// for an empty one.
+	if err := errors.Join(l.b.present(), l.b.mountsPresent(baseDir(req.Prefix), true)); err != nil {
 		return err
 	}
 	if len(l.page) > 0 || l.pages == 0 {
@@ -62,6 +65,9 @@ func (l *lister) list(req bucket.ListRequest) error {
 	}
 	return nil
 }
+
+// baseDir is the path of the directory in which a prefix ends, "" for the root.
+func baseDir(prefix string) string { return prefix[:max(0, strings.LastIndexByte(prefix, '/'))] }
 
 // walk goes down to the directory in which the prefix ends, and lists it.
 func (l *lister) walk(req bucket.ListRequest) error {
@@ -78,14 +84,23 @@ func (l *lister) walk(req bucket.ListRequest) error {
 		dirs, _ = splitKey(bucket.Key(base))
 	}
 	p, err := l.b.find(dirs, "")
-	if isAbsent(err) {
-		return nil
-	}
 	if err != nil {
-		return err
+		return l.unlessAbsent(err)
 	}
 	defer p.close()
-	return l.directory(p.parent(), base, req.Prefix[len(base):], after)
+	return l.directory(&p.dirs[0], base, req.Prefix[len(base):], after)
+}
+
+// unlessAbsent returns nil if a directory could not be opened because it is not there, or an object is: then no key
+// lies in it.
+func (l *lister) unlessAbsent(err error) error {
+	switch {
+	case errors.Is(err, errInTheWay):
+		return fmt.Errorf("%w: %w", bucket.ErrIncomplete, err)
+	case isAbsent(err):
+		return nil
+	}
+	return err
 }
 
 // below turns a mark for the whole bucket into one for the keys that begin with base, without it: empty if all of them
@@ -99,8 +114,9 @@ func below(after, base string) (rest string, some bool) {
 
 // directory lists d, whose keys begin with base. Of its entries it takes those that begin with prefix and lie behind
 // after. A directory's name counts with its slash, as it does in the keys below it: so this order is the order of keys.
-func (l *lister) directory(d dir, base, prefix, after string) error {
-	names, err := readNames(d, func(name string) bool {
+// It returns nil with d open, unless d has gone.
+func (l *lister) directory(d *placeDir, base, prefix, after string) error {
+	names, err := readNames(d.dir, func(name string) bool {
 		if !strings.HasPrefix(name, prefix) || base == "" && isReserved(bucket.Key(name)) {
 			return false
 		}
@@ -124,26 +140,78 @@ func (l *lister) directory(d dir, base, prefix, after string) error {
 			rest, _ := below(after, name)
 			err = l.subdirectory(d, base, name, rest)
 		} else {
-			err = l.file(d, base, name)
+			err = l.file(d.dir, base, name)
 		}
-		if err != nil {
+		if err != nil || d.dir == (dir{}) {
 			return err
 		}
 	}
 	return nil
 }
 
-// subdirectory goes on in a directory; if that has gone, nothing that was there all the time is lost.
-func (l *lister) subdirectory(d dir, base, name, after string) error {
-	sub, err := d.subdir(strings.TrimSuffix(name, "/"))
-	if isAbsent(err) {
-		return nil
+// heldLevels is how many directories above the one that is read stay open. Indexes have fewer; somebody else's tree may
+// have more levels than there are descriptors.
+const heldLevels = 16
+
+// subdirectory goes on in a directory; if that has gone, nothing that was there all the time is lost. A full page goes
+// out first: however long the callback takes, the names that it is told of next are not older than that.
+func (l *lister) subdirectory(d *placeDir, base, name, after string) error {
+	if len(l.page) == bucket.PageSize {
+		if err := l.deliver(); err != nil {
+			return err
+		}
 	}
+	opened, err := openBelow(d.dir, strings.TrimSuffix(name, "/"))
 	if err != nil {
-		return fmt.Errorf("opening directory %q: %w", base+name, err)
+		if err = l.unlessAbsent(err); err != nil {
+			err = fmt.Errorf("opening directory %q: %w", base+name, err)
+		}
+		return err
 	}
-	defer sub.close()
-	return l.directory(sub, base+name, "", after)
+	sub := placeDir{dir: opened, path: strings.TrimSuffix(base+name, "/")}
+	defer func() { sub.close() }()
+	if sub.id, err = sub.key(); err != nil {
+		return fmt.Errorf("looking at directory %q: %w", base+name, err)
+	}
+	if err := l.b.see(sub.path, sub.id, d.id); err != nil {
+		return err
+	}
+	release := l.depth >= heldLevels
+	if release {
+		d.close()
+	}
+	l.depth++
+	err = l.directory(&sub, base+name, "", after)
+	l.depth--
+	if err != nil || !release {
+		return err
+	}
+	return l.reopen(d, sub, base)
+}
+
+// reopen opens a directory that was released for the sake of one in it. It lies above that one, unless somebody moved
+// either; then its path says where it is. It leaves d without a directory if that has gone.
+func (l *lister) reopen(d *placeDir, sub placeDir, base string) error {
+	d.dir = dir{}
+	if sub.dir != d.dir {
+		if up, err := sub.up(); err == nil {
+			if id, err := up.key(); err == nil && id == d.id {
+				d.dir = up
+				return nil
+			}
+			up.close()
+		}
+	}
+	var dirs []string
+	if base != "" {
+		dirs, _ = splitKey(bucket.Key(base))
+	}
+	p, err := l.b.find(dirs, "")
+	if err != nil {
+		return l.unlessAbsent(err)
+	}
+	*d = p.last()
+	return nil
 }
 
 // file adds one object, unless it has gone meanwhile. A full page waits until there is another object, so that the last

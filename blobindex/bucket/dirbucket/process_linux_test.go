@@ -36,7 +36,7 @@ func TestMain(m *testing.M) {
 	child := map[string]func(dir string) error{
 		"create": createChild, "race": raceChild, "save": saveChild,
 		"small-files": smallFilesChild, "descriptors": descriptorsChild,
-		"read-only": readOnlyChild, "unreadable": unreadableChild,
+		"read-only": readOnlyChild, "unreadable": unreadableChild, "deep": deepChild,
 	}[name]
 	if err := child(os.Getenv(childDir)); err != nil {
 		fmt.Fprintf(os.Stderr, "%s: %v\n", name, err)

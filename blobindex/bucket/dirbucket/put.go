@@ -50,7 +50,7 @@ func (b *Bucket) put(ctx context.Context, key bucket.Key, body io.Reader) (time.
 	if err != nil {
 		return time.Time{}, err
 	}
-	if err := b.present(); err != nil {
+	if err := b.presentFor(parentOf(key)); err != nil {
 		return time.Time{}, unknown("written, but", err)
 	}
 	return t, nil
@@ -61,7 +61,7 @@ func peek(ctx context.Context, body io.Reader) (_ io.Reader, empty bool, err err
 	if body == nil {
 		return nil, true, nil
 	}
-	body = &bodyReader{ctx: ctx, body: body}
+	body = bucket.ReadBody(ctx, body)
 	first := make([]byte, 512)
 	n, err := io.ReadAtLeast(body, first, 1)
 	if err == io.EOF {
@@ -72,29 +72,6 @@ func peek(ctx context.Context, body io.Reader) (_ io.Reader, empty bool, err err
 	}
 	return io.MultiReader(bytes.NewReader(first[:n]), body), false, nil
 }
-
-// A bodyReader ends an endless body with its context, and keeps the body's errors apart from the disk's.
-type bodyReader struct {
-	ctx  context.Context
-	body io.Reader
-}
-
-func (r *bodyReader) Read(p []byte) (int, error) {
-	if err := r.ctx.Err(); err != nil {
-		return 0, err
-	}
-	n, err := r.body.Read(p)
-	if err != nil && err != io.EOF {
-		err = &bodyError{err}
-	}
-	return n, err
-}
-
-// A bodyError is not translated: a body that is a file which does not exist says nothing about the key.
-type bodyError struct{ err error }
-
-func (e *bodyError) Error() string { return "reading its body: " + e.err.Error() }
-func (e *bodyError) Unwrap() error { return e.err }
 
 // putEmpty makes an empty file, or refreshes the one that is there. A crash before its syncs leaves the old object, none,
 // or the new one.
@@ -111,7 +88,7 @@ func (b *Bucket) putEmpty(ctx context.Context, key bucket.Key) (time.Time, error
 			return time.Time{}, err
 		}
 		// Deleted between our two looks, or its directory removed by hand, or the whole bucket: only that is final.
-		if err := errors.Join(b.present(), ctx.Err()); err != nil {
+		if err := errors.Join(b.presentFor(parentOf(key)), ctx.Err()); err != nil {
 			return time.Time{}, err
 		}
 	}
@@ -193,7 +170,7 @@ func (b *Bucket) putBody(ctx context.Context, key bucket.Key, body io.Reader) (t
 		return time.Time{}, err
 	}
 	// The body may have taken long; what was held open all the time may not be the bucket any more.
-	if err := errors.Join(ctx.Err(), b.present()); err != nil {
+	if err := errors.Join(ctx.Err(), b.presentFor(parentOf(key))); err != nil {
 		return time.Time{}, err
 	}
 	c, err := b.moveIn(tmp, dirs, name)

@@ -77,7 +77,7 @@ func (b *Bucket) look(ctx context.Context, key bucket.Key, fn func(*place) error
 		err = fn(p)
 		p.close()
 	}
-	if gone := b.present(); gone != nil {
+	if gone := b.presentFor(parentOf(key)); gone != nil {
 		return gone
 	}
 	if isAbsent(err) && !errors.Is(err, bucket.ErrNotExist) {

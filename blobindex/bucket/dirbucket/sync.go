@@ -3,6 +3,7 @@ package dirbucket
 import (
 	"context"
 	"runtime"
+	"strings"
 	"sync"
 	"time"
 )
@@ -16,20 +17,34 @@ type syncer struct {
 
 	mu      sync.Mutex // guards all below
 	groups  map[dirKey]*group
-	entries map[dirKey]entry // by directory: what makes, or made, its own entry durable
-	joined  int              // how many entries were ever joined for
-	started int              // changes that are being made: their calls will join soon
-	ended   int              // changes made since the start
-	change  sync.Cond        // of mu: ended has grown
-	took    time.Duration    // by the last sync
+	entries map[entryKey]entry // what makes, or made, the entry of a directory durable
+	most    int                // entries; forgetting one costs a sync
+	joined  int                // how many entries were ever joined for
+	started int                // changes that are being made: their calls will join soon
+	ended   int                // changes made since the start
+	change  sync.Cond          // of mu: ended has grown
+	took    time.Duration      // by the last sync
 }
+
+// mostEntries bounds what is remembered, at some 150 bytes each.
+const mostEntries = 1 << 14
 
 // A group is one directory's syncs while there are any. Its goroutine (run) ends with the last one.
 type group struct {
 	waiting *round
 }
 
-// An entry is that of a directory in the one above it.
+// An entryKey names the entry of a directory in the one above it. Somebody else may have removed and made either of them
+// again, or renamed it, since this process synced what had the same path, or the same inode.
+type entryKey struct {
+	above, dir dirKey
+	name       string
+}
+
+func entryOf(above, below placeDir) entryKey {
+	return entryKey{above.id, below.id, below.path[strings.LastIndexByte(below.path, '/')+1:]}
+}
+
 type entry struct {
 	round *round
 	seq   int // of syncer.joined
@@ -48,7 +63,7 @@ func newSyncer(onSync func(string), u *uses) *syncer {
 	if onSync == nil {
 		onSync = func(string) {}
 	}
-	s := &syncer{onSync: onSync, uses: u, groups: map[dirKey]*group{}, entries: map[dirKey]entry{}}
+	s := &syncer{onSync: onSync, uses: u, groups: map[dirKey]*group{}, entries: map[entryKey]entry{}, most: mostEntries}
 	s.change.L = &s.mu
 	return s
 }
@@ -75,11 +90,16 @@ func (s *syncer) join(d placeDir) (*round, error) {
 }
 
 // joinEntry is join for who needs the entry of one directory in d: all who do share one sync for it, for it is there
-// already. It returns nil if that sync is over.
-func (s *syncer) joinEntry(d placeDir, below dirKey) (*round, error) {
+// already. It returns nil if that sync is over. Where the file system does not tell one directory from the next, there
+// is a new one each time.
+func (s *syncer) joinEntry(d, below placeDir) (*round, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if r := s.entries[below].round; r != nil {
+	if !d.id.lasting() || !below.id.lasting() {
+		return s.joinLocked(d)
+	}
+	key := entryOf(d, below)
+	if r := s.entries[key].round; r != nil {
 		select {
 		case <-r.done:
 			if r.err == nil {
@@ -92,24 +112,28 @@ func (s *syncer) joinEntry(d placeDir, below dirKey) (*round, error) {
 	r, err := s.joinLocked(d)
 	if err == nil {
 		s.joined++
-		s.entries[below] = entry{r, s.joined}
+		s.entries[key] = entry{r, s.joined}
+		if len(s.entries) > s.most {
+			dropOne(s.entries, key)
+		}
 	}
 	return r, err
 }
 
-// mark and forget go around the making of a directory: an older one, removed by hand, may have had its identity. What
-// was joined for since the mark is for the new one.
+// mark and forget go around the making of a directory: an older one, removed in the same tick of the clock, may have had
+// its key. What was joined for since the mark is for the new one.
 func (s *syncer) mark() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.joined
 }
 
-func (s *syncer) forget(made dirKey, mark int) {
+func (s *syncer) forget(above, made placeDir, mark int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if e, ok := s.entries[made]; ok && e.seq <= mark {
-		delete(s.entries, made)
+	key := entryOf(above, made)
+	if e, ok := s.entries[key]; ok && e.seq <= mark {
+		delete(s.entries, key)
 	}
 }
 

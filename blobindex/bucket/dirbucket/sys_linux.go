@@ -17,8 +17,17 @@ type dir struct{ f *os.File }
 // An identity tells files apart as long as one of them is held open.
 type identity struct{ dev, ino uint64 }
 
-// A dirKey is the identity of a directory as a map key.
-type dirKey = identity
+// A dirKey is the identity of a directory, as a map key. It outlasts the directory's descriptor: one that gets the inode
+// of a removed one is born later. (Two that are born in the same tick of the kernel's clock are taken for one.)
+type dirKey struct {
+	identity
+	born int64 // nanoseconds since 1970; 0 if this file system does not tell
+}
+
+func (k dirKey) device() uint64 { return k.dev }
+
+// lasting reports whether the key is good for longer than the directory is open.
+func (k dirKey) lasting() bool { return k.born != 0 }
 
 // A meta is what a stat tells.
 type meta struct {
@@ -136,7 +145,32 @@ func (d dir) sync() error { return d.f.Sync() }
 
 func (d dir) identity() (identity, error) { return fileIdentity(d.f) }
 
-func (d dir) key() (dirKey, error) { return d.identity() }
+func (d dir) key() (dirKey, error) { return d.keyAt("") }
+
+// keyAt is the key of what is at a path below d, with slashes, or of d itself for "". Links on the way are followed.
+func (d dir) keyAt(path string) (dirKey, error) {
+	const flags = unix.AT_EMPTY_PATH | unix.AT_SYMLINK_NOFOLLOW
+	var st unix.Statx_t
+	err := call("statx", path, func() error {
+		return unix.Statx(d.fd(), path, flags, unix.STATX_INO|unix.STATX_BTIME, &st)
+	})
+	if isOneOf(err, unix.ENOSYS, unix.EPERM) { // older than 4.11, or a sandbox that is
+		var old unix.Stat_t
+		err := call("fstatat", path, func() error { return unix.Fstatat(d.fd(), path, &old, flags) })
+		return dirKey{identity: identityOf(&old)}, err
+	}
+	if err != nil {
+		return dirKey{}, err
+	}
+	k := dirKey{identity: identity{unix.Mkdev(st.Dev_major, st.Dev_minor), st.Ino}}
+	if st.Mask&unix.STATX_BTIME != 0 {
+		k.born = st.Btime.Sec*1e9 + int64(st.Btime.Nsec)
+	}
+	return k, nil
+}
+
+// up opens the directory that d lies in now.
+func (d dir) up() (dir, error) { return d.subdir("..") }
 
 // read calls fn with each entry, in no order.
 func (d dir) read(fn func(fs.DirEntry)) error { return readEntries(d.f, fn) }

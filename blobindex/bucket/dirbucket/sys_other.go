@@ -25,8 +25,16 @@ type dir struct {
 // An identity tells files apart as long as one of them is held open.
 type identity struct{ info fs.FileInfo }
 
-// A dirKey is a directory as a map key.
-type dirKey = string
+// A dirKey is a directory as a map key: these systems go by its path.
+type dirKey struct {
+	path string
+	dev  uint64
+}
+
+func (k dirKey) device() uint64 { return k.dev }
+
+// lasting: a path is good for as long as nobody replaces the directory, which is not looked for here.
+func (k dirKey) lasting() bool { return true }
 
 // A meta is what a stat tells.
 type meta struct {
@@ -133,7 +141,20 @@ func (d dir) identity() (identity, error) {
 	return identity{info}, err
 }
 
-func (d dir) key() (dirKey, error) { return d.path, nil }
+func (d dir) key() (dirKey, error) { return d.keyAt(".") }
+
+// keyAt is the key of what is at a path below d, with slashes.
+func (d dir) keyAt(path string) (dirKey, error) {
+	path = d.join(filepath.FromSlash(path))
+	info, err := d.root.Lstat(path)
+	if err != nil {
+		return dirKey{}, err
+	}
+	return dirKey{path, deviceOf(info)}, nil
+}
+
+// up is the directory that d lies in.
+func (d dir) up() (dir, error) { return dir{root: d.root, path: filepath.Dir(d.path)}, nil }
 
 // read calls fn with each entry, in no order.
 func (d dir) read(fn func(fs.DirEntry)) error {

@@ -38,13 +38,6 @@ var ways = []struct {
 	}},
 }
 
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
 func TestCase_C04_VanishedBefore(t *testing.T) {
 	for _, way := range ways {
 		t.Run(way.name, func(t *testing.T) {

@@ -86,8 +86,8 @@ func (b *Bucket) Put(ctx context.Context, key bucket.Key, body io.Reader) (time.
 	}
 	var text strings.Builder
 	if body != nil {
-		if _, err := io.Copy(&text, bodyReader{ctx, body}); err != nil {
-			return time.Time{}, fmt.Errorf("putting %q: reading its body: %w", key, err)
+		if _, err := io.Copy(&text, bucket.ReadBody(ctx, body)); err != nil {
+			return time.Time{}, fmt.Errorf("putting %q: %w", key, err)
 		}
 	}
 	if err := ctx.Err(); err != nil {
@@ -150,19 +150,6 @@ func (b *Bucket) get(ctx context.Context, key bucket.Key) (object, error) {
 		return object{}, fmt.Errorf("no such object: %w", bucket.ErrNotExist)
 	}
 	return o, nil
-}
-
-// A bodyReader ends an endless body with its context.
-type bodyReader struct {
-	ctx  context.Context
-	body io.Reader
-}
-
-func (r bodyReader) Read(p []byte) (int, error) {
-	if err := r.ctx.Err(); err != nil {
-		return 0, err
-	}
-	return r.body.Read(p)
 }
 
 func (o object) listed() bucket.Object {

@@ -16,7 +16,7 @@ import (
 func TestConformance(t *testing.T) {
 	buckettest.Run(t, buckettest.Config{
 		New:   func(testing.TB) bucket.Objects { return membucket.New(nil) },
-		Empty: true, Sorted: true, TellsTime: true,
+		Empty: true, Sorted: true, PageByPage: true, TellsTime: true,
 	})
 }
 
@@ -30,7 +30,7 @@ func TestConformance_SteppedClock(t *testing.T) {
 				PageSize: 3,
 			})
 		},
-		Empty: true, Sorted: true, TellsTime: true,
+		Empty: true, Sorted: true, PageByPage: true, TellsTime: true,
 		Tick: func() { seconds.Add(1) },
 	})
 }
