@@ -129,25 +129,12 @@ func (o objects) Put(ctx context.Context, key bucket.Key, body io.Reader) (time.
 	}
 	var content strings.Builder
 	if body != nil {
-		if _, err := io.Copy(&content, contextReader{ctx, body}); err != nil {
-			return time.Time{}, fmt.Errorf("putting %q: reading the body: %w", key, err)
+		if _, err := io.Copy(&content, bucket.ReadBody(ctx, body)); err != nil {
+			return time.Time{}, fmt.Errorf("putting %q: %w", key, err)
 		}
 	}
 	a := o.env.ask(ctx, &request{op: opPut, key: key, body: content.String()})
 	return a.time, a.err
-}
-
-// A contextReader ends an endless body with its context.
-type contextReader struct {
-	ctx  context.Context
-	body io.Reader
-}
-
-func (r contextReader) Read(p []byte) (int, error) {
-	if err := r.ctx.Err(); err != nil {
-		return 0, err
-	}
-	return r.body.Read(p)
 }
 
 func (o objects) Open(ctx context.Context, key bucket.Key) (io.ReadCloser, error) {
