@@ -34,11 +34,18 @@ type Config struct {
 	PageByPage bool
 	// TellsTime says that Put, Head and listings tell store times, and each page the store's clock.
 	TellsTime bool
+	// TimesObjects says, of a store that does not tell time in this sense, that Head and listings tell store times all the
+	// same: only Put and the pages tell none.
+	TimesObjects bool
 	// TimeSlack is how far the store's clock and times may disagree about one moment: 0 where all come from one
 	// clock, some seconds where answers carry dates cut to whole ones.
 	TimeSlack time.Duration
 	// Tick moves the store's clock visibly; nil: it runs by itself.
 	Tick func()
+	// Fill, if not nil, stores empty objects past the driver, in what New returned. It is for stores that New makes for
+	// one step and that go with it: listings of thousands of keys then cost no thousand requests, and nothing is cleaned
+	// up. Writing through the driver is what the other steps are about.
+	Fill func(o bucket.Objects, keys []bucket.Key)
 }
 
 // A step checks one duty of a driver.

@@ -269,23 +269,93 @@ func memConfig(spoil bug) buckettest.Config {
 func TestPlantedBugs(t *testing.T) {
 	for _, p := range planted {
 		t.Run(p.name, func(t *testing.T) {
-			r := &recorder{TB: t}
-			done := make(chan struct{})
-			go func() { // a step that gives up ends its goroutine
-				defer close(done)
-				buckettest.RunStep(r, memConfig(p.bug), p.step)
-			}()
-			<-done
-			if r.failures() == 0 {
+			if r := runStep(t, memConfig(p.bug), p.step); r.failures() == 0 {
 				t.Errorf("step %s passed", p.step)
 			}
 		})
 	}
 }
 
+func runStep(t *testing.T, c buckettest.Config, step string) *recorder {
+	r := &recorder{TB: t}
+	done := make(chan struct{})
+	go func() { // a step that gives up ends its goroutine
+		defer close(done)
+		buckettest.RunStep(r, c, step)
+	}()
+	<-done
+	return r
+}
+
+// TestTimesObjects runs the suite on a store that times its objects and tells no clock, and shows that what it then tells
+// too much or too little of is noticed.
+func TestTimesObjects(t *testing.T) {
+	timed := spoilPages(func(p *bucket.Page) { p.Now = time.Time{} })
+	timed.put = func(o bucket.Objects, ctx context.Context, key bucket.Key, body io.Reader) (time.Time, error) {
+		_, err := o.Put(ctx, key, body)
+		return time.Time{}, err
+	}
+	conf := memConfig(timed)
+	conf.TellsTime, conf.TimesObjects = false, true
+	buckettest.Run(t, conf)
+
+	telling, untold := conf, conf
+	telling.New = memConfig(bug{}).New // tells its clock as well
+	shifted := timed
+	shifted.list = spoilPages(func(p *bucket.Page) {
+		p.Now, p.Objects = time.Time{}, slices.Clone(p.Objects)
+		for i := range p.Objects {
+			p.Objects[i].StoreTime = p.Objects[i].StoreTime.Add(time.Hour)
+		}
+	}).list
+	differing := conf
+	differing.New = memConfig(shifted).New
+	untold.TimesObjects = false // tells times of objects all the same
+	for _, tc := range []struct {
+		what, step string
+		conf       buckettest.Config
+	}{
+		{"a clock too many", "StoreTime", telling},
+		{"times that differ", "StoreTime", differing},
+		{"times too many", "RoundTrip", untold},
+	} {
+		if r := runStep(t, tc.conf, tc.step); r.failures() == 0 {
+			t.Errorf("%s: step %s passed", tc.what, tc.step)
+		}
+	}
+}
+
 // TestThroughDecorator runs the suite on the decorator of the planted bugs, without one: it is not what they notice.
 func TestThroughDecorator(t *testing.T) {
 	buckettest.Run(t, memConfig(bug{}))
+}
+
+// TestRefusesAndFill: no step insists on a key that the store is said to refuse, and large listings may be filled by
+// somebody else.
+func TestRefusesAndFill(t *testing.T) {
+	refuses := func(key bucket.Key) bool {
+		return strings.Contains(string(key), "//") || strings.HasSuffix(string(key), "/") || strings.ContainsAny(string(key), "!\x7f")
+	}
+	c := memConfig(bug{put: func(o bucket.Objects, ctx context.Context, key bucket.Key, body io.Reader) (time.Time, error) {
+		if refuses(key) {
+			return time.Time{}, bucket.ErrInvalidKey
+		}
+		return o.Put(ctx, key, body)
+	}})
+	filled := 0
+	c.Refuses = refuses
+	c.Fill = func(o bucket.Objects, keys []bucket.Key) {
+		filled += len(keys)
+		for _, key := range keys {
+			if _, err := o.Put(t.Context(), key, nil); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	buckettest.Run(t, c)
+	if filled < 4*bucket.PageSize {
+		t.Errorf("%d keys were filled: the large steps went another way", filled)
+	}
 }
 
 // A recorder is a testing.TB whose failures are counted and fail nothing.

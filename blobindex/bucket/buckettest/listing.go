@@ -18,6 +18,7 @@ func boundaries(e *env) {
 	if !e.FileTree {
 		all = append(all, "act", "a", "a/", "act/x/below")
 	}
+	all = without(all, e.refuses)
 	e.fill(all)
 	for _, prefix := range []string{
 		"", "a", "a/", "a-", "a.", "a/2", "a/2/", "a/2/3", "a/2/3/", "ac", "act", "act/", "act/x", "act/xx", "act2",
@@ -69,6 +70,7 @@ func order(e *env) {
 	for _, c := range []string{" ", "!", "-", ".", "0", "A", "_", "a", "~", "é", "\x7f"} {
 		names = append(names, "m"+c, "m/"+c+"f", "n"+c+"/f"+c, "n/"+c+"f", "n/d"+c+"/"+c+"f", "n/d/"+c+"f")
 	}
+	names = without(names, e.refuses)
 	e.fill(names)
 	e.wantNames("", names)
 	e.wantNames("n/", below(names, "n/"))
@@ -87,6 +89,7 @@ func without(names []string, drop func(string) bool) []string {
 // after starts listings at, before and behind every key.
 func after(e *env) {
 	names := []string{"a!", "a-b", "a.e", "a/1", "a/2/3", "a/2/4", "a/20", "a0", "b/1", "b/2", "c"}
+	names = without(names, e.refuses)
 	e.fill(names)
 	if !e.Sorted {
 		err := e.o.List(e.Context(), bucket.ListRequest{Prefix: e.prefix, After: e.key("a/1")},

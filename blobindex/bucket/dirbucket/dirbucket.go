@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/blobindex/indexd/blobindex/bucket"
+	"github.com/blobindex/indexd/cas"
 )
 
 // Names in the root directory that no key may begin with, and below it.
@@ -42,9 +43,14 @@ type Bucket struct {
 	syncs     *syncer
 	devices   devices
 	uses      uses
+	locks     [lockFiles]ticket
+	onStep    func(step string) // for tests of crashes; nil but there
 }
 
-var _ bucket.Objects = (*Bucket)(nil)
+var (
+	_ bucket.Objects = (*Bucket)(nil)
+	_ cas.Store      = (*Bucket)(nil)
+)
 
 // Open opens the bucket in a directory that Create has made, by whatever process, and removes what crashed writers left
 // there. It works on a read-only directory. bucket.ErrNotExist if there is no directory, or none with a stamp;

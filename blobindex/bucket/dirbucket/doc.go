@@ -1,11 +1,12 @@
-// Package dirbucket is a bucket.Objects in a directory: the embedded default. It owns the layout of that directory,
-// what durable means on a file system, and finding out that the directory is no longer the one it was.
+// Package dirbucket is a bucket.Objects and a cas.Store in a directory: the embedded default. It owns the layout of that
+// directory, what durable means on a file system, and finding out that the directory is no longer the one it was.
 //
 // # Layout
 //
 //	<dir>/<key>                  one object: a regular file that holds the body; its store time is its mtime
 //	<dir>/.indexd/dirbucket-v1   the stamp: an empty file that makes the directory a bucket; never replaced
 //	<dir>/.indexd/clock          an empty file that a listing touches, to read the file system's clock
+//	<dir>/.indexd/locks/<xx>     an empty file that Save locks, by the first byte of the SHA-256 of the key
 //	<dir>/.indexd/tmp/           bodies on their way; what is older than an hour is a crash's and is removed at Open
 //
 // A key is its path, byte for byte, so that ls shows and touch makes objects. What a path cannot say is refused with

@@ -27,3 +27,9 @@ func Remembered(b *Bucket) int {
 	defer b.syncs.mu.Unlock()
 	return len(b.syncs.entries)
 }
+
+// Steps of a Save, in their order.
+var Steps = []string{stepLocked, stepCompared, stepCreated, stepWritten, stepSynced, stepRenamed, stepDurable}
+
+// OnStep has fn called at each of them; set it before the bucket is used.
+func OnStep(b *Bucket, fn func(step string)) { b.onStep = fn }

@@ -37,6 +37,8 @@ func TestMain(m *testing.M) {
 		"create": createChild, "race": raceChild, "save": saveChild,
 		"small-files": smallFilesChild, "descriptors": descriptorsChild,
 		"read-only": readOnlyChild, "unreadable": unreadableChild, "deep": deepChild,
+		"increments": incrementsChild, "creates": createsChild, "stale": staleChild,
+		"killed": killedChild, "updates": updatesChild, "sync-fails": syncFailsChild,
 	}[name]
 	if err := child(os.Getenv(childDir)); err != nil {
 		fmt.Fprintf(os.Stderr, "%s: %v\n", name, err)

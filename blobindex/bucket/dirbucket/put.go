@@ -158,13 +158,16 @@ func (b *Bucket) putBody(ctx context.Context, key bucket.Key, body io.Reader) (t
 		return time.Time{}, err
 	}
 	defer tmp.close() // removes it unless it was renamed; a crash leaves it to removeLeftovers
+	b.step(stepCreated)
 	if _, err := io.Copy(tmp.f, body); err != nil {
 		return time.Time{}, err
 	}
+	b.step(stepWritten)
 	// Before the rename: else a power cut could leave the new name with an empty body.
 	if err := tmp.f.Sync(); err != nil {
 		return time.Time{}, fmt.Errorf("syncing the body: %w", err)
 	}
+	b.step(stepSynced)
 	m, err := fileMeta(tmp.f)
 	if err != nil {
 		return time.Time{}, err
@@ -177,7 +180,9 @@ func (b *Bucket) putBody(ctx context.Context, key bucket.Key, body io.Reader) (t
 	if err != nil {
 		return time.Time{}, err
 	}
-	return m.time, c.wait(ctx)
+	err = c.wait(ctx)
+	b.step(stepDurable)
+	return m.time, err
 }
 
 func (b *Bucket) moveIn(tmp *temp, dirs []string, name string) (commit, error) {
@@ -190,6 +195,7 @@ func (b *Bucket) moveIn(tmp *temp, dirs []string, name string) (commit, error) {
 	if err := tmp.moveTo(p); err != nil {
 		return nil, err
 	}
+	b.step(stepRenamed)
 	return b.join(p)
 }
 

@@ -1,4 +1,4 @@
-// Package membucket is a bucket.Objects in memory: for tests, for the demonstration, and as the plainest reading of
+// Package membucket is a bucket.Objects and a cas.Store in memory: for tests, for the demonstration, and as the plainest reading of
 // the contract. It owns an ordered map behind one lock; nothing survives the process.
 //
 // A key is any non-empty byte string. A listing is no snapshot: each page shows the state at the moment at which that
@@ -17,6 +17,7 @@ import (
 	"github.com/google/btree"
 
 	"github.com/blobindex/indexd/blobindex/bucket"
+	"github.com/blobindex/indexd/cas"
 )
 
 // degree of the B-tree: nodes of up to 63 objects, a few cache lines of headers each.
@@ -26,39 +27,51 @@ const degree = 32
 type Options struct {
 	Now      func() time.Time // the store's clock; nil: time.Now
 	PageSize int              // objects a page; 0 or more than bucket.PageSize: bucket.PageSize
+
+	// Generations makes versions as Cloud Storage does: growing numbers, a new one for each write. Else they are hashes
+	// of the content, as S3's ETags are: an object that gets its former body back has its former version.
+	Generations bool
 }
 
 // A Bucket is an object store in memory. It is safe for concurrent use.
 type Bucket struct {
 	clock    func() time.Time
 	pageSize int
+	numbers  bool // versions are generations
 
-	mu      sync.RWMutex // guards objects
-	objects *btree.BTreeG[object]
+	mu         sync.RWMutex // guards objects and generation
+	objects    *btree.BTreeG[object]
+	generation int64 // the last one given out
 
 	timeMu sync.Mutex // guards latest; taken below mu, never above it
 	latest time.Time
 }
 
-var _ bucket.Objects = (*Bucket)(nil)
+var (
+	_ bucket.Objects = (*Bucket)(nil)
+	_ cas.Store      = (*Bucket)(nil)
+)
 
 // An object keeps its body as a string: it cannot be changed behind the bucket's back, nor by who reads it.
 type object struct {
-	key  bucket.Key
-	body string
-	time time.Time
+	key        bucket.Key
+	body       string
+	time       time.Time
+	generation int64
 }
 
 // New returns an empty bucket.
 func New(opts *Options) *Bucket {
 	b := &Bucket{
-		clock:    time.Now,
-		pageSize: bucket.PageSize,
-		objects:  btree.NewG(degree, func(x, y object) bool { return x.key < y.key }),
+		clock:      time.Now,
+		pageSize:   bucket.PageSize,
+		objects:    btree.NewG(degree, func(x, y object) bool { return x.key < y.key }),
+		generation: firstGeneration,
 	}
 	if opts == nil {
 		return b
 	}
+	b.numbers = opts.Generations
 	if opts.Now != nil {
 		b.clock = opts.Now
 	}
@@ -95,10 +108,16 @@ func (b *Bucket) Put(ctx context.Context, key bucket.Key, body io.Reader) (time.
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	t := b.now()
+	return b.store(key, text.String()).time, nil
+}
+
+// store puts an object, under mu.
+func (b *Bucket) store(key bucket.Key, body string) object {
+	b.generation += generationStep
 	// A key may share a larger string's memory; an object that stays must not keep that alive.
-	b.objects.ReplaceOrInsert(object{bucket.Key(strings.Clone(string(key))), text.String(), t})
-	return t, nil
+	o := object{bucket.Key(strings.Clone(string(key))), body, b.now(), b.generation}
+	b.objects.ReplaceOrInsert(o)
+	return o
 }
 
 // Open returns the body that the object has now; later writes do not change what is read from it.
