@@ -70,7 +70,7 @@ const MaxCards = 200
 var ErrRequest = errors.New("blobindex: bad request")
 
 // Cards returns the newest live items, resolved down the order of their start until there are enough or the budget is
-// spent: ⌈keys/1000⌉ LIST and at most Options.Budget requests of the resolver. If the listing cannot be completed, the
+// spent: what Snapshot takes and at most Options.Budget requests of the resolver. If the listing cannot be completed, the
 // last good view of the same request is returned, marked stale; without one, the error is (as for Snapshot).
 func (n *Namespace) Cards(ctx context.Context, req CardsRequest) (View, error) {
 	req.Limit = cmp.Or(req.Limit, n.x.cards)
@@ -92,7 +92,7 @@ func (n *Namespace) Cards(ctx context.Context, req CardsRequest) (View, error) {
 	s.settle()
 	v := View{
 		Cards: r.cards, Complete: true, AsOf: s.AsOf, Clock: s.Clock, Counts: r.counts(),
-		Cost: Cost{List: s.Cost.List, Get: r.spent},
+		Cost: Cost{List: s.Cost.List, Get: s.Cost.Get + r.spent},
 	}
 	if req.Recent > 0 {
 		finished := s.decision.Finished()

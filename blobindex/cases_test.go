@@ -22,9 +22,11 @@ import (
 
 // TestCase_C07_NoBoundary: whatever slashes the prefix is given with, the index is exactly the keys under it, and no
 // delete leaves it.
-func TestCase_C07_NoBoundary(t *testing.T) {
+func TestCase_C07_NoBoundary(t *testing.T) { onStores(t) }
+
+func checkC07NoBoundary(t *testing.T, s *site) {
 	for _, prefix := range []string{"act", "act/", "/act", "act//", "//act//"} {
-		w := newWorld(t)
+		w := s.world(t)
 		stale := "a_" + fmt.Sprint(w.store.Now().Add(-3*time.Hour).Unix())
 		w.put("act/team/"+stale, "")
 		var others []string
@@ -33,11 +35,12 @@ func TestCase_C07_NoBoundary(t *testing.T) {
 			if dir != "act" {
 				key += stale
 			}
-			others = append(others, key)
-			w.put(key, "")
+			if w.place(key, "") {
+				others = append(others, key)
+			}
 		}
 		w.advance(3 * time.Hour)
-		x, err := blobindex.New(w.mem, blobindex.Config{Prefix: prefix}, &blobindex.Options{Now: w.host.Now})
+		x, err := blobindex.New(w.objects, blobindex.Config{Prefix: prefix}, &blobindex.Options{Now: w.host.Now})
 		if err != nil {
 			t.Fatalf("prefix %q: %v", prefix, err)
 		}
@@ -62,7 +65,9 @@ func TestCase_C07_NoBoundary(t *testing.T) {
 }
 
 // TestCase_C10_Overlap: prefixes of two indexes may not contain one another, and namespaces that begin alike are apart.
-func TestCase_C10_Overlap(t *testing.T) {
+func TestCase_C10_Overlap(t *testing.T) { onStores(t) }
+
+func checkC10Overlap(t *testing.T, s *site) {
 	for _, bad := range [][]string{{"act", "act"}, {"act", "act/x"}, {"act/x/y", "b", "act/x"}} {
 		if err := blobindex.CheckDisjoint(bad...); !errors.Is(err, blobindex.ErrName) {
 			t.Errorf("%q: %v", bad, err)
@@ -71,7 +76,7 @@ func TestCase_C10_Overlap(t *testing.T) {
 	if err := blobindex.CheckDisjoint("act", "act2", "act-x", "b/act"); err != nil {
 		t.Error(err)
 	}
-	w := newWorld(t)
+	w := s.world(t)
 	x := w.index(nil, blobindex.Options{})
 	id := w.id("a", 0)
 	register(t, space(t, x, "team2"), id)
@@ -81,8 +86,10 @@ func TestCase_C10_Overlap(t *testing.T) {
 
 // TestCase_C17_FromTheFuture: what is dated ahead of its own store time by more than the skew is foreign, never a card,
 // and goes only when that store time is past the TTL.
-func TestCase_C17_FromTheFuture(t *testing.T) {
-	w := newWorld(t)
+func TestCase_C17_FromTheFuture(t *testing.T) { onStores(t) }
+
+func checkC17FromTheFuture(t *testing.T, s *site) {
+	w := s.world(t)
 	sweep := w.index(nil, blobindex.Options{})
 	n := space(t, sweep, "team")
 	a, b, c, soon := w.id("a", -3*time.Minute), w.id("b", -2*time.Minute), w.id("c", -time.Minute), w.id("soon", 30*time.Second)
@@ -112,15 +119,17 @@ func TestCase_C17_FromTheFuture(t *testing.T) {
 }
 
 // TestCase_C24_Unsorted: pages in any order give the same cards, and nothing stops early.
-func TestCase_C24_Unsorted(t *testing.T) {
-	w := newWorld(t)
+func TestCase_C24_Unsorted(t *testing.T) { onStores(t) }
+
+func checkC24Unsorted(t *testing.T, s *site) {
+	w := s.world(t)
 	w.put("_active_runs/team0/old_"+fmt.Sprint(w.store.Now().Add(-3*time.Hour).Unix()), "")
 	for i := range 2500 {
 		w.advance(time.Second)
 		w.put(fmt.Sprintf("_active_runs/team%d/k%04d_%d", i%3, i*7919%2500, w.store.Now().Unix()), "")
 	}
 	w.advance(2*time.Hour - 2000*time.Second)
-	shuffled := fakes.NewFaulty(t, w.mem, fakes.Fault{Op: fakes.List, Every: true, Kind: fakes.ShuffleObjects(7)})
+	shuffled := fakes.NewFaulty(t, w.objects, fakes.Fault{Op: fakes.List, Every: true, Kind: fakes.ShuffleObjects(7)})
 	straight, mixed := w.index(nil, blobindex.Options{}), w.index(shuffled, blobindex.Options{})
 	for i := range 3 {
 		name := fmt.Sprintf("team%d", i)
@@ -146,26 +155,31 @@ func TestCase_C24_Unsorted(t *testing.T) {
 }
 
 // TestCase_C26_HostileKey: a key that is no item's, alone among ten good ones, is one foreign key and breaks nothing;
-// registering refuses such an id.
-func TestCase_C26_HostileKey(t *testing.T) {
+// registering refuses such an id. A store that cannot hold the key refuses it alone.
+func TestCase_C26_HostileKey(t *testing.T) { onStores(t) }
+
+func checkC26HostileKey(t *testing.T, s *site) {
 	for _, bad := range []string{"\x01_1700000000", "a\n_1700000000", "a//b", "\xff_1700000000", "", "../x_1700000000",
 		"a__0x2f__b_1700000000", ".a_1700000000", strings.Repeat("a", 300), "a_1700000000~", "a_1700000000~done~done",
 		"a_1700000000~170000000000", "a_1700000000~DONE"} {
-		w := newWorld(t)
+		w := s.world(t)
 		n := w.team(nil, blobindex.Options{})
 		for i := range 10 {
 			register(t, n, w.id(fmt.Sprint("good", i), -time.Duration(i)*time.Second))
 		}
-		w.put("_active_runs/team/"+bad, "")
+		foreign := 0
+		if w.place("_active_runs/team/"+bad, "") {
+			foreign = 1
+		}
 		v := mustCards(t, n, blobindex.CardsRequest{Limit: 20})
-		if len(v.Cards) != 10 || v.Counts.Foreign != 1 {
+		if len(v.Cards) != 10 || v.Counts.Foreign != foreign {
 			t.Errorf("%q: %d cards, %d foreign", bad, len(v.Cards), v.Counts.Foreign)
 		}
 		if _, err := itemid.Epoch.Parse(bad); err == nil {
 			t.Errorf("%q parses as an id", bad)
 		}
 	}
-	n := newWorld(t).team(nil, blobindex.Options{})
+	n := s.world(t).team(nil, blobindex.Options{})
 	if _, err := n.Register(t.Context(), itemid.ID{}, nil); !errors.Is(err, itemid.ErrInvalid) {
 		t.Errorf("registering the zero id: %v", err)
 	}
@@ -173,8 +187,10 @@ func TestCase_C26_HostileKey(t *testing.T) {
 
 // TestCase_C27_Encoding: seven ids that clients like to mangle are seven items, byte for byte, in listing, resolving,
 // finishing and deleting.
-func TestCase_C27_Encoding(t *testing.T) {
-	w := newWorld(t)
+func TestCase_C27_Encoding(t *testing.T) { onStores(t) }
+
+func checkC27Encoding(t *testing.T, s *site) {
+	w := s.world(t)
 	var asked []string
 	r := &resolverFunc{fn: func(target blobindex.Target) (blobindex.Status, error) {
 		asked = append(asked, string(target.Marker))
@@ -209,8 +225,10 @@ func refuse(keys map[bucket.Key]bool) fakes.Fault {
 
 // TestCase_C34_PerKeyErrors: of ten deletes three are refused: seven and three, the rest of the batch is done, and the
 // stale ones stay hidden.
-func TestCase_C34_PerKeyErrors(t *testing.T) {
-	w := newWorld(t)
+func TestCase_C34_PerKeyErrors(t *testing.T) { onStores(t) }
+
+func checkC34PerKeyErrors(t *testing.T, s *site) {
+	w := s.world(t)
 	refused := map[bucket.Key]bool{}
 	for i := range 10 {
 		key := fmt.Sprintf("_active_runs/team/k%d_%d", i, w.store.Now().Unix())
@@ -220,7 +238,7 @@ func TestCase_C34_PerKeyErrors(t *testing.T) {
 		}
 	}
 	w.advance(3 * time.Hour)
-	faulty := fakes.NewFaulty(t, w.mem, refuse(refused))
+	faulty := fakes.NewFaulty(t, w.objects, refuse(refused))
 	report, err := janitor.Pass(t.Context(), w.index(faulty, blobindex.Options{}), nil)
 	if err != nil || report.Deleted["stale"] != 7 || report.Failures != 3 || len(report.Failed) != 3 {
 		t.Fatalf("pass: %+v %v", report, err)
@@ -238,11 +256,13 @@ func TestCase_C34_PerKeyErrors(t *testing.T) {
 
 // TestCase_C34_SweeperRetriesLater: what a sweeper could not delete it tries again, not at once; without any right to
 // delete it pauses, and readers work all the same.
-func TestCase_C34_SweeperRetriesLater(t *testing.T) {
-	w := newWorld(t)
+func TestCase_C34_SweeperRetriesLater(t *testing.T) { onStores(t) }
+
+func checkC34SweeperRetriesLater(t *testing.T, s *site) {
+	w := s.world(t)
 	w.put("_active_runs/team/a_"+fmt.Sprint(w.store.Now().Unix()), "")
 	w.advance(3 * time.Hour)
-	count := fakes.NewCounter(fakes.NewFaulty(t, w.mem,
+	count := fakes.NewCounter(fakes.NewFaulty(t, w.objects,
 		fakes.Fault{Op: fakes.Delete, Nth: 1, Kind: fakes.NotApplied(bucket.ErrDenied)},
 		fakes.Fault{Op: fakes.Delete, Nth: 2, Kind: fakes.NotApplied(bucket.ErrDenied)}))
 	sweeper := blobindex.NewSweeper(&blobindex.SweeperOptions{Now: w.host.Now})
@@ -268,14 +288,18 @@ func TestCase_C34_SweeperRetriesLater(t *testing.T) {
 
 // TestCase_C35_Chunks: 0, 1,000, 1,001 and 2,500 stale go in batches of a thousand, and nothing to delete makes no
 // request.
-func TestCase_C35_Chunks(t *testing.T) {
+func TestCase_C35_Chunks(t *testing.T) { onStores(t) }
+
+func checkC35Chunks(t *testing.T, s *site) {
 	for stale, requests := range map[int]int{0: 0, 1000: 1, 1001: 2, 2500: 3} {
-		w := newWorld(t)
-		for i := range stale {
-			w.put(fmt.Sprintf("_active_runs/team%d/k%04d_%d", i%7, i, w.store.Now().Unix()), "")
+		w := s.world(t)
+		keys := make([]string, stale)
+		for i := range keys {
+			keys[i] = fmt.Sprintf("_active_runs/team%d/k%04d_%d", i%7, i, w.store.Now().Unix())
 		}
+		w.fill(keys)
 		w.advance(3 * time.Hour)
-		count := fakes.NewCounter(w.mem)
+		count := fakes.NewCounter(w.objects)
 		r, err := janitor.Pass(t.Context(), w.index(count, blobindex.Options{}), nil)
 		if err != nil || r.Deleted["stale"] != stale || count.Snapshot().Delete != requests || len(w.keys()) != 0 {
 			t.Errorf("%d stale: %+v %v, %+v", stale, r, err, count.Snapshot())
@@ -284,11 +308,13 @@ func TestCase_C35_Chunks(t *testing.T) {
 }
 
 // TestCase_C39_EmptyPrefix: an empty prefix, name or id is refused, and no request leaves.
-func TestCase_C39_EmptyPrefix(t *testing.T) {
-	w := newWorld(t)
+func TestCase_C39_EmptyPrefix(t *testing.T) { onStores(t) }
+
+func checkC39EmptyPrefix(t *testing.T, s *site) {
+	w := s.world(t)
 	for _, prefix := range []string{"/", "//", " ", ".", "..", "a/../b", "-x", "a b", "_", "_indexd", "a/_indexd", "a__0x2f__", "ä",
 		strings.Repeat("a", 64)} {
-		if _, err := blobindex.New(w.mem, blobindex.Config{Prefix: prefix}, nil); !errors.Is(err, blobindex.ErrName) {
+		if _, err := blobindex.New(w.objects, blobindex.Config{Prefix: prefix}, nil); !errors.Is(err, blobindex.ErrName) {
 			t.Errorf("prefix %q: %v", prefix, err)
 		}
 	}
@@ -305,8 +331,10 @@ func TestCase_C39_EmptyPrefix(t *testing.T) {
 
 // TestCase_C44_HealthyLongJob: a job that beats longer than the TTL is one card with its first start; one that does not
 // beat goes at the TTL; one that stops beating is late first.
-func TestCase_C44_HealthyLongJob(t *testing.T) {
-	w := newWorld(t)
+func TestCase_C44_HealthyLongJob(t *testing.T) { onStores(t) }
+
+func checkC44HealthyLongJob(t *testing.T, s *site) {
+	w := s.world(t)
 	n := w.team(nil, blobindex.Options{})
 	long, quiet, start := w.id("long", 0), w.id("quiet", 0), w.store.Now()
 	register(t, n, long, quiet)
@@ -362,7 +390,7 @@ func (s *strained) List(ctx context.Context, req bucket.ListRequest, fn func(buc
 // beats is given, and now is the listing's beginning.
 func TestCase_C45_BeatsUnderLoad(t *testing.T) {
 	w := newWorld(t)
-	store := &strained{Objects: w.mem, advance: w.advance}
+	store := &strained{Objects: w.objects, advance: w.advance}
 	n := w.team(store, blobindex.Options{Cards: blobindex.MaxCards})
 	const producers = 501 // no multiple of five, so that each one has its share of the failures
 	var ids []itemid.ID
@@ -405,9 +433,11 @@ func TestCase_C45_BeatsUnderLoad(t *testing.T) {
 
 // TestCase_SkewedRerun: run 1 comes from a host that is 50 s ahead and ends; the re-run from a host with the right time
 // is older by its id, and shows all the same.
-func TestCase_SkewedRerun(t *testing.T) {
+func TestCase_SkewedRerun(t *testing.T) { onStores(t) }
+
+func checkSkewedRerun(t *testing.T, s *site) {
 	for _, end := range []string{"finished", "dead"} {
-		w := newWorld(t)
+		w := s.world(t)
 		first := w.id("h", 50*time.Second)
 		var over []itemid.ID
 		if end == "dead" {
@@ -434,8 +464,10 @@ func TestCase_SkewedRerun(t *testing.T) {
 
 // TestCase_SkewedRerun_HiddenNotDeleted: while the run that is ahead goes on, the re-run is hidden, and no pass deletes
 // it, since the two are dated within the skew; it shows when the first one has ended and it beats again.
-func TestCase_SkewedRerun_HiddenNotDeleted(t *testing.T) {
-	w := newWorld(t)
+func TestCase_SkewedRerun_HiddenNotDeleted(t *testing.T) { onStores(t) }
+
+func checkSkewedRerunHiddenNotDeleted(t *testing.T, s *site) {
+	w := s.world(t)
 	x := w.index(nil, blobindex.Options{})
 	n := space(t, x, "team")
 	first := w.id("h", 50*time.Second)
@@ -464,9 +496,11 @@ func TestCase_SkewedRerun_HiddenNotDeleted(t *testing.T) {
 
 // TestCase_SkewedProducer: a producer 3 h behind is refused, before the PUT where the store's clock is known and after it
 // where it is not; one 2 min behind is accepted, told, and counted.
-func TestCase_SkewedProducer(t *testing.T) {
-	w := newWorld(t)
-	count := fakes.NewCounter(w.mem)
+func TestCase_SkewedProducer(t *testing.T) { onStores(t) }
+
+func checkSkewedProducer(t *testing.T, s *site) {
+	w := s.world(t)
+	count := fakes.NewCounter(w.objects)
 	n := w.team(count, blobindex.Options{})
 	behind, ahead, late := w.id("a", -3*time.Hour), w.id("b", 2*time.Minute), w.id("c", -2*time.Minute)
 	var clockErr *blobindex.ClockError
@@ -497,8 +531,10 @@ func TestCase_SkewedProducer(t *testing.T) {
 }
 
 // TestCase_SkewedProducer_Heartbeat: a heartbeat named ten years ahead is foreign; the item ages on.
-func TestCase_SkewedProducer_Heartbeat(t *testing.T) {
-	w := newWorld(t)
+func TestCase_SkewedProducer_Heartbeat(t *testing.T) { onStores(t) }
+
+func checkSkewedProducerHeartbeat(t *testing.T, s *site) {
+	w := s.world(t)
 	n := w.team(nil, blobindex.Options{})
 	id := w.id("a", 0)
 	register(t, n, id)
@@ -508,8 +544,10 @@ func TestCase_SkewedProducer_Heartbeat(t *testing.T) {
 }
 
 // TestCase_CopiedBucket: all store times are new; the cards are the same, born late, and explain names the rule.
-func TestCase_CopiedBucket(t *testing.T) {
-	w, copied := newWorld(t), newWorld(t)
+func TestCase_CopiedBucket(t *testing.T) { onStores(t) }
+
+func checkCopiedBucket(t *testing.T, s *site) {
+	w, copied := s.world(t), s.world(t)
 	n := w.team(nil, blobindex.Options{})
 	a, b, old := w.id("a", -time.Hour), w.id("b", 0), w.id("old", -110*time.Minute)
 	register(t, n, a, b, old)
@@ -536,9 +574,11 @@ func TestCase_CopiedBucket(t *testing.T) {
 
 // TestCase_HalfAPlan: the newest of three runs is dead by the resolver, and deletes fail in every way: whatever subset
 // of the plan is carried out, by whatever number of passes, nothing old comes back, in any process.
-func TestCase_HalfAPlan(t *testing.T) {
+func TestCase_HalfAPlan(t *testing.T) { onStores(t) }
+
+func checkHalfAPlan(t *testing.T, s *site) {
 	for mask := range 8 {
-		w := newWorld(t)
+		w := s.world(t)
 		runs := []itemid.ID{w.id("h", -20*time.Minute), w.id("h", -10*time.Minute), w.id("h", 0)}
 		refused := map[bucket.Key]bool{}
 		for i, id := range runs {
@@ -546,9 +586,9 @@ func TestCase_HalfAPlan(t *testing.T) {
 				refused[bucket.Key("_active_runs/team/"+id.String())] = true
 			}
 		}
-		objects := bucket.Objects(w.mem)
+		objects := bucket.Objects(w.objects)
 		if len(refused) > 0 {
-			objects = fakes.NewFaulty(t, w.mem, refuse(refused))
+			objects = fakes.NewFaulty(t, w.objects, refuse(refused))
 		}
 		sweeper := blobindex.NewSweeper(&blobindex.SweeperOptions{Now: w.host.Now})
 		defer sweeper.Close()
@@ -570,9 +610,11 @@ func TestCase_HalfAPlan(t *testing.T) {
 
 // TestCase_ResolvedTooEarly: registered and listed before the state document is written: a card, and nothing is deleted.
 // A final state counts only when the results are there.
-func TestCase_ResolvedTooEarly(t *testing.T) {
-	w := newWorld(t)
-	state, err := resolve.NewState(w.mem, resolve.StateOptions{
+func TestCase_ResolvedTooEarly(t *testing.T) { onStores(t) }
+
+func checkResolvedTooEarly(t *testing.T, s *site) {
+	w := s.world(t)
+	state, err := resolve.NewState(w.objects, resolve.StateOptions{
 		Template: "results/{namespace}/{id}/status.json", Requires: []string{"results/{namespace}/{id}/out.csv"},
 	})
 	if err != nil {
@@ -610,8 +652,10 @@ func TestCase_ResolvedTooEarly(t *testing.T) {
 
 // TestCase_CrashLooper: runs of one sub-key every half minute fold into one card, and the older ones go in one pass, all
 // but those within the skew.
-func TestCase_CrashLooper(t *testing.T) {
-	w := newWorld(t)
+func TestCase_CrashLooper(t *testing.T) { onStores(t) }
+
+func checkCrashLooper(t *testing.T, s *site) {
+	w := s.world(t)
 	x := w.index(nil, blobindex.Options{})
 	n := space(t, x, "team")
 	var last itemid.ID

@@ -42,16 +42,16 @@ func (e *ClockError) Is(target error) bool { return target == ErrClock }
 
 // checkAhead compares the time in a name with the store's clock.
 func (x *Index) checkAhead(name, store time.Time, written bool) error {
-	if name.Sub(store) > x.rules.Skew {
-		return &ClockError{Name: name, Store: store, Limit: x.rules.Skew, Written: written}
+	if skew := x.Rules().Skew; name.Sub(store) > skew {
+		return &ClockError{Name: name, Store: store, Limit: skew, Written: written}
 	}
 	return nil
 }
 
 // checkClock is checkAhead, and refuses what is past the TTL as well.
 func (x *Index) checkClock(name, store time.Time, written bool) error {
-	if store.Sub(name) > x.rules.TTL {
-		return &ClockError{Name: name, Store: store, Limit: x.rules.TTL, Written: written}
+	if ttl := x.Rules().TTL; store.Sub(name) > ttl {
+		return &ClockError{Name: name, Store: store, Limit: ttl, Written: written}
 	}
 	return x.checkAhead(name, store, written)
 }
@@ -87,10 +87,14 @@ func (c *clock) now(host time.Time) (now time.Time, fresh bool) {
 	if c.store.IsZero() {
 		return time.Time{}, false
 	}
-	// The monotonic clock stands still while a host is suspended, the wall clock may be set: the larger difference is
-	// the one that did pass, or errs to the side of a later now.
-	elapsed := max(host.Sub(c.host), host.Round(0).Sub(c.host.Round(0)), 0)
-	return c.store.Add(elapsed), elapsed <= trust
+	since := elapsed(c.host, host)
+	return c.store.Add(since), since <= trust
+}
+
+// elapsed is the time between two readings of the host's clock. The monotonic clock stands still while a host is suspended,
+// the wall clock may be set: the larger difference is the one that did pass, or errs to the side of a later now.
+func elapsed(from, to time.Time) time.Duration {
+	return max(to.Sub(from), to.Round(0).Sub(from.Round(0)), 0)
 }
 
 // producerNow names new items and heartbeats: the store's clock where it is known, else the host's.
@@ -110,12 +114,13 @@ const maxMinted = 10_000
 func (x *Index) Mint(subkey string) (itemid.ID, error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
+	rules := x.Rules()
 	at := x.producerNow().Truncate(time.Millisecond) // what is below is random
 	last, ok := x.minted[subkey]
-	if lead := last.Sub(at); ok && subkey != "" && lead >= 0 && lead < x.rules.Skew { // more is a clock set back
+	if lead := last.Sub(at); ok && subkey != "" && lead >= 0 && lead < rules.Skew { // more is a clock set back
 		at = last.Add(time.Millisecond)
 	}
-	id, err := x.rules.Grammar.Mint(subkey, at, x.rand)
+	id, err := rules.Grammar.Mint(subkey, at, x.rand)
 	if err != nil {
 		return itemid.ID{}, err
 	}

@@ -41,22 +41,31 @@ type Explanation struct {
 	Cost      Cost       `json:"-"`
 }
 
-// Explain tells why an item is shown or hidden now: ⌈keys/1000⌉ LIST, and the requests of the resolver for the item
+// Explain tells why an item is shown or hidden now: what Snapshot takes, and the requests of the resolver for the item
 // and, where they matter, for the live items of its sub-key that are newer. Errors: as for Snapshot; itemid.ErrInvalid.
 func (n *Namespace) Explain(ctx context.Context, id itemid.ID) (Explanation, error) {
-	if _, err := n.x.rules.Grammar.Parse(id.String()); err != nil {
+	if _, err := n.x.ParseID(ctx, id.String()); err != nil {
 		return Explanation{}, fmt.Errorf("explaining %q: %w", id, err)
 	}
 	s, err := n.Snapshot(ctx)
 	if err != nil {
 		return Explanation{}, err
 	}
-	status, err := n.resolveRivals(ctx, s.decision, id, &s.Cost)
+	// The grammar that was known before may have been another one.
+	if _, err := s.ruling.Rules.Grammar.Parse(id.String()); err != nil {
+		return Explanation{}, fmt.Errorf("explaining %q: %w", id, err)
+	}
+	asked := Cost{}
+	status, err := n.resolveRivals(ctx, s.decision, id, &asked)
 	if err != nil {
 		return Explanation{}, err
 	}
+	s.Cost.Get += asked.Get
 	s.settle()
-	e := n.explain(s.decision, id, status)
+	e := s.explain(id, status)
+	if s.ruling.Next != nil {
+		e.Changes += fmt.Sprintf(" From %s on other rules count: %s.", stamp(s.ruling.From), s.ruling.Changes())
+	}
 	e.ID, e.AsOf, e.Clock, e.StartedAt, e.Cost = id.String(), s.AsOf, s.Clock, spellable(id.Time()), s.Cost
 	return e, nil
 }
@@ -95,12 +104,12 @@ func (n *Namespace) resolveRivals(ctx context.Context, d *prune.Decision, id ite
 	return mine, nil
 }
 
-func (n *Namespace) explain(d *prune.Decision, id itemid.ID, status Status) Explanation {
-	it, ok := d.Item(id.String())
+func (s *Snapshot) explain(id itemid.ID, status Status) Explanation {
+	n, rules := s.n, s.ruling.Rules
+	it, ok := s.decision.Item(id.String())
 	if !ok {
-		return n.explainAbsent(d, id)
+		return s.explainAbsent(id)
 	}
-	rules := n.x.rules
 	e := Explanation{BornLate: it.BornLate, Key: string(n.key(it.SeenBy))}
 	if !it.LastSeen.IsZero() {
 		e.LastSeen = &it.LastSeen
@@ -120,15 +129,16 @@ func (n *Namespace) explain(d *prune.Decision, id itemid.ID, status Status) Expl
 		e.Reason = "The resolver said that it is over" + stateText(status) + "."
 		e.Changes = "A final state is final: it stays hidden, and its keys may be deleted."
 	case it.SupersededBy != "":
-		n.explainSuperseded(&e, d, it)
+		s.explainSuperseded(&e, it)
 	default:
-		n.explainShown(&e, it, status)
+		explainShown(&e, rules, it, status)
 	}
 	return e
 }
 
-func (n *Namespace) explainAbsent(d *prune.Decision, id itemid.ID) Explanation {
-	name, stored, ok := d.Future(id.String())
+func (s *Snapshot) explainAbsent(id itemid.ID) Explanation {
+	rules := s.ruling.Rules
+	name, stored, ok := s.decision.Future(id.String())
 	if !ok {
 		return Explanation{
 			Rule:    RuleAbsent,
@@ -136,17 +146,16 @@ func (n *Namespace) explainAbsent(d *prune.Decision, id itemid.ID) Explanation {
 			Changes: "Registering it, or a heartbeat, makes it exist.",
 		}
 	}
-	gone := stored.Add(n.x.rules.TTL)
+	gone := stored.Add(rules.TTL)
 	return Explanation{
-		Rule: RuleFuture, Key: string(n.key(name)), ChangesAt: &gone,
+		Rule: RuleFuture, Key: string(s.n.key(name)), ChangesAt: &gone,
 		Reason: fmt.Sprintf("Its key is dated more than %v ahead of its own store time, %s: it counts as foreign.",
-			n.x.rules.Skew, stamp(stored)),
+			rules.Skew, stamp(stored)),
 		Changes: "It is never shown; from then on the key may be deleted.",
 	}
 }
 
-func (n *Namespace) explainShown(e *Explanation, it prune.Item, status Status) {
-	rules := n.x.rules
+func explainShown(e *Explanation, rules prune.Rules, it prune.Item, status Status) {
 	stale := it.LastSeen.Add(rules.TTL)
 	e.Shown, e.Rule, e.ChangesAt = true, RuleLive, &stale
 	e.Reason = fmt.Sprintf("It is live: last seen at %s, within the TTL of %v, and no newer item of its sub-key supersedes "+
@@ -161,12 +170,13 @@ func (n *Namespace) explainShown(e *Explanation, it prune.Item, status Status) {
 
 // explainSuperseded finds out when nothing supersedes the item any more: a live newer one supersedes it until it goes
 // stale, and from then on only if the item was last received no later than that one.
-func (n *Namespace) explainSuperseded(e *Explanation, d *prune.Decision, it prune.Item) {
+func (s *Snapshot) explainSuperseded(e *Explanation, it prune.Item) {
+	n, ttl := s.n, s.ruling.Rules.TTL
 	e.Rule = RuleSuperseded
 	e.Reason = fmt.Sprintf("The newer item %s of the same sub-key supersedes it.", it.SupersededBy)
 	e.Changes = "A heartbeat of this item, received after every newer one has ended, shows it again."
 	var until time.Time
-	for _, newer := range d.Items(it.ID.Subkey()) {
+	for _, newer := range s.decision.Items(it.ID.Subkey()) {
 		if newer.ID.String() == it.ID.String() {
 			break
 		}
@@ -187,7 +197,7 @@ func (n *Namespace) explainSuperseded(e *Explanation, d *prune.Decision, it prun
 			until = newer.LastSeen
 		}
 	}
-	if until = until.Add(n.x.rules.TTL); until.Before(it.LastSeen.Add(n.x.rules.TTL)) {
+	if until = until.Add(ttl); until.Before(it.LastSeen.Add(ttl)) {
 		e.ChangesAt = &until
 		e.Changes = "It shows then, unless a newer one is heard of again."
 	}

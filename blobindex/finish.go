@@ -42,7 +42,7 @@ func (n *Namespace) Finish(ctx context.Context, id itemid.ID, outcome Outcome) (
 	if _, ok := prune.ParseOutcome(string(outcome)); !ok {
 		return Finished{}, fmt.Errorf("finishing %q: the outcome %.40q is none of done, failed, cancelled", id, outcome)
 	}
-	if _, err := n.x.rules.Grammar.Parse(id.String()); err != nil {
+	if _, err := n.x.Rules().Grammar.Parse(id.String()); err != nil {
 		return Finished{}, fmt.Errorf("finishing %q: %w", id, err)
 	}
 	if now, ok := n.x.StoreNow(); ok {

@@ -11,7 +11,6 @@ import (
 
 	"github.com/blobindex/indexd/blobindex"
 	"github.com/blobindex/indexd/blobindex/bucket"
-	"github.com/blobindex/indexd/blobindex/bucket/membucket"
 	"github.com/blobindex/indexd/blobindex/itemid"
 )
 
@@ -35,18 +34,17 @@ func (c *clock) Advance(d time.Duration) {
 	c.t = c.t.Add(d)
 }
 
-// A world is a bucket in memory with a clock of its own, and the host's clock beside it.
+// A world is a bucket with a clock of its own, and the host's clock beside it.
 type world struct {
-	t     *testing.T
-	store *clock
-	host  *clock
-	mem   *membucket.Bucket
+	t       *testing.T
+	site    *site
+	store   *clock
+	host    *clock
+	objects bucket.Objects
 }
 
-func newWorld(t *testing.T) *world {
-	store, host := newClock(), newClock()
-	return &world{t: t, store: store, host: host, mem: membucket.New(&membucket.Options{Now: store.Now})}
-}
+// newWorld is a bucket in memory.
+func newWorld(t *testing.T) *world { return inMemory().world(t) }
 
 // advance lets time pass everywhere.
 func (w *world) advance(d time.Duration) {
@@ -58,7 +56,7 @@ func (w *world) advance(d time.Duration) {
 func (w *world) index(objects bucket.Objects, opt blobindex.Options) *blobindex.Index {
 	w.t.Helper()
 	if objects == nil {
-		objects = w.mem
+		objects = w.objects
 	}
 	if opt.Now == nil {
 		opt.Now = w.host.Now
@@ -87,9 +85,47 @@ func space(t testing.TB, x *blobindex.Index, name string) *blobindex.Namespace {
 // put places an object directly, as any client of the bucket may.
 func (w *world) put(key, body string) {
 	w.t.Helper()
-	if _, err := w.mem.Put(w.t.Context(), bucket.Key(key), bytes.NewReader([]byte(body))); err != nil {
+	if err := putInto(w.t.Context(), w.objects, key, body); err != nil {
 		w.t.Fatal(err)
 	}
+}
+
+func putInto(ctx context.Context, objects bucket.Objects, key, body string) error {
+	_, err := objects.Put(ctx, bucket.Key(key), bytes.NewReader([]byte(body)))
+	return err
+}
+
+// fill puts empty objects, several at a time.
+func (w *world) fill(keys []string) {
+	w.t.Helper()
+	work := make(chan string)
+	var wg sync.WaitGroup
+	for range 16 {
+		wg.Go(func() {
+			for key := range work {
+				if err := putInto(w.t.Context(), w.objects, key, ""); err != nil {
+					w.t.Error(err)
+				}
+			}
+		})
+	}
+	for _, key := range keys {
+		work <- key
+	}
+	close(work)
+	wg.Wait()
+	if w.t.Failed() {
+		w.t.FailNow()
+	}
+}
+
+// stored are n keys of the namespace, of different sub-keys, dated now.
+func (w *world) stored(n int, namespace string) []string {
+	keys := make([]string, n)
+	for i := range keys {
+		keys[i] = fmt.Sprintf("_active_runs/%s/s%04d_%d", namespace, i, w.store.Now().Unix())
+	}
+	return keys
 }
 
 // id is an id of the sub-key, dated d from the store's now.
@@ -102,19 +138,26 @@ func (w *world) id(subkey string, d time.Duration) itemid.ID {
 	return id
 }
 
+// keys are those of the bucket, sorted.
 func (w *world) keys() []string {
 	w.t.Helper()
+	keys, err := keysOf(w.t.Context(), w.objects)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return keys
+}
+
+func keysOf(ctx context.Context, objects bucket.Objects) ([]string, error) {
 	var keys []string
-	err := w.mem.List(w.t.Context(), bucket.ListRequest{}, func(p bucket.Page) error {
+	err := objects.List(ctx, bucket.ListRequest{}, func(p bucket.Page) error {
 		for _, o := range p.Objects {
 			keys = append(keys, string(o.Key))
 		}
 		return nil
 	})
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	return keys
+	slices.Sort(keys)
+	return keys, err
 }
 
 func cardIDs(v blobindex.View) []string {

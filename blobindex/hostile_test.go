@@ -82,10 +82,12 @@ func TestResolver_Hangs(t *testing.T) {
 
 // TestP3_WrongClock: a key that was named, or stored, while a clock was far ahead hides no other item, and nothing of its
 // sub-key is deleted.
-func TestP3_WrongClock(t *testing.T) {
+func TestP3_WrongClock(t *testing.T) { onStores(t) }
+
+func checkP3WrongClock(t *testing.T, s *site) {
 	for _, what := range []string{"marker", "heartbeat", "tombstone"} {
 		t.Run(what, func(t *testing.T) {
-			w := newWorld(t)
+			w := s.world(t)
 			x := w.index(nil, blobindex.Options{})
 			n := space(t, x, "team")
 			older, ghost := w.id("h", -10*time.Minute), w.id("h", -5*time.Minute)
@@ -101,11 +103,11 @@ func TestP3_WrongClock(t *testing.T) {
 			case "tombstone":
 				name += "~done"
 			}
-			back := newWorld(t) // the same bucket, when the clock is right again
+			back := s.world(t) // the same bucket, when the clock is right again
 			w.store.Advance(jump)
 			w.put("_active_runs/team/"+name, "")
-			back.mem, back.t = w.mem, t
-			objects := fakes.NewFaulty(t, w.mem, fakes.Fault{Op: fakes.List, Every: true, Kind: fakes.ShiftNow(-jump)})
+			back.objects, back.t = w.objects, t
+			objects := fakes.NewFaulty(t, w.objects, fakes.Fault{Op: fakes.List, Every: true, Kind: fakes.ShiftNow(-jump)})
 			y, err := blobindex.New(objects, blobindex.Config{}, &blobindex.Options{Now: back.host.Now})
 			if err != nil {
 				t.Fatal(err)
@@ -174,7 +176,7 @@ func TestScan_SlowFirstPage(t *testing.T) {
 	}
 	w.put("_active_runs/b/x_"+fmt.Sprint(w.store.Now().Unix()), "")
 	var judged []string
-	x := w.index(&slowPages{Objects: w.mem, each: func() { w.host.Advance(90 * time.Second) }}, blobindex.Options{})
+	x := w.index(&slowPages{Objects: w.objects, each: func() { w.host.Advance(90 * time.Second) }}, blobindex.Options{})
 	stats, err := x.Scan(t.Context(), func(s *blobindex.Snapshot) error {
 		judged = append(judged, s.Namespace().Name())
 		return nil
@@ -224,8 +226,10 @@ func TestDead_TwoReaders(t *testing.T) {
 }
 
 // TestHeartbeat_HostBehind: a host behind the one that minted the id names its heartbeat by the id's time.
-func TestHeartbeat_HostBehind(t *testing.T) {
-	w := newWorld(t)
+func TestHeartbeat_HostBehind(t *testing.T) { onStores(t) }
+
+func checkHeartbeatHostBehind(t *testing.T, s *site) {
+	w := s.world(t)
 	id := w.id("a", 30*time.Second)
 	if b, err := w.team(nil, blobindex.Options{}).Heartbeat(t.Context(), id); err != nil || !b.At.Equal(id.Time()) {
 		t.Errorf("%+v %v", b, err)
@@ -233,8 +237,10 @@ func TestHeartbeat_HostBehind(t *testing.T) {
 }
 
 // TestPass_MaxDeletes: a pass stops at its bound, tells what is left, and the next one goes on.
-func TestPass_MaxDeletes(t *testing.T) {
-	w := newWorld(t)
+func TestPass_MaxDeletes(t *testing.T) { onStores(t) }
+
+func checkPassMaxDeletes(t *testing.T, s *site) {
+	w := s.world(t)
 	for i := range 25 {
 		w.put(fmt.Sprintf("_active_runs/team/k%02d_%d", i, w.store.Now().Unix()), "")
 	}
@@ -255,7 +261,7 @@ func TestPlanLife(t *testing.T) {
 		w.put(fmt.Sprintf("_active_runs/team/k%04d_%d", i, w.store.Now().Unix()), "")
 	}
 	w.advance(3 * time.Hour)
-	slow := fakes.NewFaulty(t, w.mem, fakes.Fault{Op: fakes.Delete, Every: true, Kind: fakes.After("a long pause", func() {
+	slow := fakes.NewFaulty(t, w.objects, fakes.Fault{Op: fakes.Delete, Every: true, Kind: fakes.After("a long pause", func() {
 		w.host.Advance(blobindex.PlanLife + time.Second)
 	})})
 	r, err := janitor.Pass(t.Context(), w.index(slow, blobindex.Options{}), nil)
@@ -293,8 +299,10 @@ func TestCards_OwnerOfMany(t *testing.T) {
 }
 
 // TestExplain_Future: right after a registration that was refused by its clock, explain says so, and names the key.
-func TestExplain_Future(t *testing.T) {
-	w := newWorld(t)
+func TestExplain_Future(t *testing.T) { onStores(t) }
+
+func checkExplainFuture(t *testing.T, s *site) {
+	w := s.world(t)
 	id := w.id("a", 2*time.Minute)
 	n := w.team(nil, blobindex.Options{})
 	if _, err := n.Register(t.Context(), id, nil); !errors.Is(err, blobindex.ErrClock) {
@@ -309,8 +317,10 @@ func TestExplain_Future(t *testing.T) {
 
 // TestExplain_WhenItShows: a run that two live newer ones hide, and that was heard of after both, shows when the later of
 // them goes stale; one that was heard of before does not.
-func TestExplain_WhenItShows(t *testing.T) {
-	w := newWorld(t)
+func TestExplain_WhenItShows(t *testing.T) { onStores(t) }
+
+func checkExplainWhenItShows(t *testing.T, s *site) {
+	w := s.world(t)
 	n := w.team(nil, blobindex.Options{})
 	quiet, going, second, third := w.id("h", -4*time.Minute), w.id("h", -3*time.Minute), w.id("h", -2*time.Minute), w.id("h", -time.Minute)
 	register(t, n, quiet, going, third)

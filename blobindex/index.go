@@ -2,6 +2,7 @@ package blobindex
 
 import (
 	"cmp"
+	"context"
 	"crypto/rand"
 	"fmt"
 	"io"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"github.com/blobindex/indexd/blobindex/bucket"
+	"github.com/blobindex/indexd/blobindex/itemid"
 	"github.com/blobindex/indexd/prune"
 )
 
@@ -28,7 +30,11 @@ type Config struct {
 	Name   string // as people call it, default "running"
 	Prefix string // where it is in the bucket, default "_active_runs"
 	Flat   bool   // it has no namespaces: items lie at <prefix>/<id>
-	Rules  prune.Rules
+	// Rules are what it is read by, unless others are saved in the bucket (Options.Shared). The zero fields are those that
+	// nobody chose: the defaults stand in for them, and they differ from nothing that is saved. The zero grammar, epoch, was
+	// chosen if GrammarGiven says so.
+	Rules        prune.Rules
+	GrammarGiven bool
 }
 
 // Options of New; nil and zero fields mean the defaults.
@@ -41,6 +47,9 @@ type Options struct {
 	Budget int
 	// Limits bound what goes on at once; the indexes of one process should share them. Nil means bounds of its own.
 	Limits *Limits
+	// Shared is how the index gets at the rules that are saved in the bucket; nil means that it goes by its own. Who reads or
+	// deletes without it, beside others who have other rules, shows and deletes what they do not.
+	Shared *Sharing
 	// Sweeper takes what readers find to be over; nil means that reading deletes nothing.
 	Sweeper *Sweeper
 	// Now is the host's clock, default time.Now; Rand the source of the random digits of minted ids, default
@@ -57,7 +66,8 @@ type Index struct {
 	name     string
 	prefix   string
 	flat     bool
-	rules    prune.Rules
+	rules    prune.Rules // its own
+	given    givenRules
 	resolver Resolver
 	cards    int
 	budget   int
@@ -67,6 +77,7 @@ type Index struct {
 	log      *slog.Logger
 
 	clock  clock
+	book   *rulebook
 	limits *Limits
 	beats  tracker
 	views  viewCache
@@ -100,6 +111,10 @@ func New(objects bucket.Objects, cfg Config, opt *Options) (*Index, error) {
 		objects: objects, name: cmp.Or(cfg.Name, DefaultName), prefix: prefix, flat: cfg.Flat, rules: rules,
 		resolver: opt.Resolver, cards: cmp.Or(opt.Cards, DefaultCards), budget: cmp.Or(opt.Budget, DefaultBudget), sweeper: opt.Sweeper,
 		now: opt.Now, rand: opt.Rand, log: opt.Log,
+		given: givenRules{
+			grammar: cfg.GrammarGiven || cfg.Rules.Grammar != itemid.Epoch, ttl: cfg.Rules.TTL != 0,
+			lateAfter: cfg.Rules.LateAfter != 0, skew: cfg.Rules.Skew != 0,
+		},
 		limits: opt.Limits, dead: make(map[string]map[string]bool), minted: make(map[string]time.Time),
 	}
 	if x.limits == nil {
@@ -114,6 +129,9 @@ func New(objects bucket.Objects, cfg Config, opt *Options) (*Index, error) {
 	if x.log == nil {
 		x.log = slog.New(slog.DiscardHandler)
 	}
+	if x.book, err = newRulebook(x, opt.Shared); err != nil {
+		return nil, err
+	}
 	return x, nil
 }
 
@@ -126,8 +144,23 @@ func (x *Index) Prefix() string { return x.prefix }
 // Flat tells whether the index has no namespaces.
 func (x *Index) Flat() bool { return x.flat }
 
-// Rules are the rules by which the index is read, with the defaults filled in.
-func (x *Index) Rules() prune.Rules { return x.rules }
+// Rules are the rules that the index goes by as far as is known without asking: the saved ones once they have been read,
+// else its own with the defaults filled in. Register, Heartbeat and Finish go by these.
+func (x *Index) Rules() prune.Rules { return x.book.rules() }
+
+// ParseID reads an id of the index. Only where the grammar that is known refuses it, and another one takes it, which may be
+// saved, it reads the shared rules: at most 1 GET. Errors: itemid.ErrInvalid.
+func (x *Index) ParseID(ctx context.Context, text string) (itemid.ID, error) {
+	id, err := x.Rules().Grammar.Parse(text)
+	if err == nil || x.book.doc == nil || !itemid.Parses(text) {
+		return id, err
+	}
+	r, _, readErr := x.book.consult(ctx, false)
+	if readErr != nil {
+		return itemid.ID{}, err
+	}
+	return x.book.ruling(r).Rules.Grammar.Parse(text)
+}
 
 // A Namespace is one team's part of an index, or the whole of a flat one. It is safe for concurrent use.
 type Namespace struct {

@@ -29,7 +29,7 @@ type Listing struct {
 	Cost  Cost
 }
 
-// List returns the live items: ⌈keys/1000⌉ LIST, and nothing else. What a resolver has said to be over before, in this
+// List returns the live items, for what Snapshot takes. What a resolver has said to be over before, in this
 // Index, is left out. Errors: as for Snapshot.
 func (n *Namespace) List(ctx context.Context) (Listing, error) {
 	s, err := n.Snapshot(ctx)
@@ -64,7 +64,7 @@ type RecentListing struct {
 	Cost  Cost
 }
 
-// Recent returns the finished items of which a tombstone is still there: ⌈keys/1000⌉ LIST. Errors: as for Snapshot.
+// Recent returns the finished items of which a tombstone is still there, for what Snapshot takes. Errors: as for Snapshot.
 func (n *Namespace) Recent(ctx context.Context) (RecentListing, error) {
 	s, err := n.Snapshot(ctx)
 	if err != nil {

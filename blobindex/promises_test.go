@@ -16,9 +16,11 @@ import (
 
 // TestP1_RegisterIsOnePut: registering is one PUT of the item's own key, with no read, and two registrations at once
 // leave two items. That nothing else makes an item disappear is searched exhaustively in explore_test.go.
-func TestP1_RegisterIsOnePut(t *testing.T) {
-	w := newWorld(t)
-	count := fakes.NewCounter(w.mem)
+func TestP1_RegisterIsOnePut(t *testing.T) { onStores(t) }
+
+func checkP1RegisterIsOnePut(t *testing.T, s *site) {
+	w := s.world(t)
+	count := fakes.NewCounter(w.objects)
 	n := w.team(count, blobindex.Options{})
 	a, b := w.id("a", -time.Second), w.id("b", -time.Second)
 	done := make(chan error, 2)
@@ -44,8 +46,10 @@ func TestP1_RegisterIsOnePut(t *testing.T) {
 
 // TestP2_AgeNeedsNoResolve: what is past its TTL goes by its name alone; a resolver that is asked about it fails the
 // test. No janitor runs.
-func TestP2_AgeNeedsNoResolve(t *testing.T) {
-	w := newWorld(t)
+func TestP2_AgeNeedsNoResolve(t *testing.T) { onStores(t) }
+
+func checkP2AgeNeedsNoResolve(t *testing.T, s *site) {
+	w := s.world(t)
 	old := w.id("old", 0)
 	r := &resolverFunc{cost: 1, fn: func(target blobindex.Target) (blobindex.Status, error) {
 		if target.ID.String() == old.String() {
@@ -69,12 +73,14 @@ func TestP2_AgeNeedsNoResolve(t *testing.T) {
 }
 
 // TestP2_AtTheCutoff: at the TTL an item is still shown, past it it is not, in every way of reading, at one instant.
-func TestP2_AtTheCutoff(t *testing.T) {
+func TestP2_AtTheCutoff(t *testing.T) { onStores(t) }
+
+func checkP2AtTheCutoff(t *testing.T, s *site) {
 	for _, tc := range []struct {
 		age   time.Duration
 		shown int
 	}{{2*time.Hour - time.Second, 1}, {2 * time.Hour, 1}, {2*time.Hour + time.Millisecond, 0}} {
-		w := newWorld(t)
+		w := s.world(t)
 		n := w.team(nil, blobindex.Options{})
 		id := w.id("x", 0)
 		register(t, n, id)
@@ -97,12 +103,14 @@ func TestP2_AtTheCutoff(t *testing.T) {
 
 // TestP3_OnlyTheProvenDead: a resolver that fails, an unknown state, foreign keys and incomplete listings delete
 // nothing; a dead item's delete touches no other key.
-func TestP3_OnlyTheProvenDead(t *testing.T) {
-	w := newWorld(t)
+func TestP3_OnlyTheProvenDead(t *testing.T) { onStores(t) }
+
+func checkP3OnlyTheProvenDead(t *testing.T, s *site) {
+	w := s.world(t)
 	dead, failing, unknown, run := w.id("a", -4*time.Minute), w.id("b", -3*time.Minute), w.id("c", -2*time.Minute), w.id("d", 0)
 	panicking := w.id("e", -time.Minute)
 	for _, key := range []string{"", dead.String() + "x", "sub/" + dead.String(), "garbage", run.String() + "~gone"} {
-		w.put("_active_runs/team/"+key, "")
+		w.place("_active_runs/team/"+key, "")
 	}
 	w.put("_active_runs/team2/"+dead.String(), "")
 	r := overs(dead)
@@ -135,63 +143,63 @@ func TestP3_OnlyTheProvenDead(t *testing.T) {
 
 // TestCase_C04_ListingFails: a listing that fails at any page, is cut, or has no page is the last good view, marked stale, or
 // an error if there is none; a pass deletes nothing.
-func TestCase_C04_ListingFails(t *testing.T) {
+func TestCase_C04_ListingFails(t *testing.T) { onStores(t) }
+
+func checkC04ListingFails(t *testing.T, s *site) {
+	w := s.world(t)
+	w.fill(w.stored(2500, "team"))
+	w.advance(3 * time.Hour)
+	w.put("_active_runs/team/"+w.id("run", 0).String(), "")
 	for page := 1; page <= 3; page++ {
-		for _, kind := range []string{"fail", "cut"} {
-			t.Run(fmt.Sprintf("%s page %d", kind, page), func(t *testing.T) {
-				w := newWorld(t)
-				for i := range 2500 {
-					w.put(fmt.Sprintf("_active_runs/team/s%04d_%d", i, w.store.Now().Unix()), "")
-				}
-				w.advance(3 * time.Hour)
-				run := w.id("run", 0)
-				w.put("_active_runs/team/"+run.String(), "")
-				planned := func(nth int) fakes.Fault {
-					f := fakes.Fault{Op: fakes.List, Nth: nth, Kind: fakes.FailPage(page, errors.New("the network went away"))}
-					if kind == "cut" {
-						f.Kind = fakes.CutPage(page, 10, nil)
-					}
-					return f
-				}
-				faulty := fakes.NewFaulty(t, w.mem, planned(2), planned(3), planned(4), planned(5))
-				n := w.team(faulty, blobindex.Options{})
-				good := mustCards(t, n, blobindex.CardsRequest{})
-				w.advance(time.Minute)
-				stale := mustCards(t, n, blobindex.CardsRequest{})
-				if stale.Complete || stale.Cause == nil || !stale.StaleSince.Equal(w.store.Now()) {
-					t.Errorf("complete %v since %v cause %v", stale.Complete, stale.StaleSince, stale.Cause)
-				}
-				if diff := cmp.Diff(good.Cards, stale.Cards); diff != "" || stale.Counts != good.Counts || len(good.Cards) != 1 {
-					t.Errorf("the stale view is not the last good one:\n%s", diff)
-				}
-				if _, err := n.Cards(t.Context(), blobindex.CardsRequest{Subkey: "other"}); err == nil {
-					t.Error("a first view that could not be completed is no error")
-				}
-				if v, err := n.Cards(t.Context(), blobindex.CardsRequest{Limit: 3}); err != nil || v.Complete || len(v.Cards) != 1 {
-					t.Errorf("a narrower view, of which the last good one holds all: %+v %v", v, err)
-				}
-				report, err := janitor.Pass(t.Context(), w.index(faulty, blobindex.Options{}), nil)
-				if err == nil || len(report.Deleted) > 0 || len(w.keys()) != 2501 {
-					t.Errorf("a pass over a failed listing: %v, deleted %v, %d keys left", err, report.Deleted, len(w.keys()))
-				}
-				if v := mustCards(t, n, blobindex.CardsRequest{}); !v.Complete || !v.StaleSince.IsZero() {
-					t.Errorf("after a good listing the view is still stale")
-				}
-			})
+		failing := fakes.FailPage(page, errors.New("the network went away"))
+		for name, kind := range map[string]fakes.Kind{"fail": failing, "cut": fakes.CutPage(page, 10, nil)} {
+			t.Run(fmt.Sprintf("%s page %d", name, page), func(t *testing.T) { failingList(t, w, kind) })
 		}
+	}
+}
+
+// failingList strikes the second to the fifth listing of a world of 2,501 keys, one of them live.
+func failingList(t *testing.T, w *world, kind fakes.Kind) {
+	planned := func(nth int) fakes.Fault { return fakes.Fault{Op: fakes.List, Nth: nth, Kind: kind} }
+	faulty := fakes.NewFaulty(t, w.objects, planned(2), planned(3), planned(4), planned(5))
+	n := w.team(faulty, blobindex.Options{})
+	good := mustCards(t, n, blobindex.CardsRequest{})
+	w.advance(time.Minute)
+	stale := mustCards(t, n, blobindex.CardsRequest{})
+	if stale.Complete || stale.Cause == nil || !stale.StaleSince.Equal(w.store.Now()) {
+		t.Errorf("complete %v since %v cause %v", stale.Complete, stale.StaleSince, stale.Cause)
+	}
+	if diff := cmp.Diff(good.Cards, stale.Cards); diff != "" || stale.Counts != good.Counts || len(good.Cards) != 1 {
+		t.Errorf("the stale view is not the last good one:\n%s", diff)
+	}
+	if _, err := n.Cards(t.Context(), blobindex.CardsRequest{Subkey: "other"}); err == nil {
+		t.Error("a first view that could not be completed is no error")
+	}
+	if v, err := n.Cards(t.Context(), blobindex.CardsRequest{Limit: 3}); err != nil || v.Complete || len(v.Cards) != 1 {
+		t.Errorf("a narrower view, of which the last good one holds all: %+v %v", v, err)
+	}
+	report, err := janitor.Pass(t.Context(), w.index(faulty, blobindex.Options{}), nil)
+	if err == nil || len(report.Deleted) > 0 || len(w.keys()) != 2501 {
+		t.Errorf("a pass over a failed listing: %v, deleted %v, %d keys left", err, report.Deleted, len(w.keys()))
+	}
+	if v := mustCards(t, n, blobindex.CardsRequest{}); !v.Complete || !v.StaleSince.IsZero() {
+		t.Errorf("after a good listing the view is still stale")
 	}
 }
 
 // TestP4_TheNewestOfAll: age, dedupe and sort run over the whole listing before the cap. The newest items sort last by
 // key, and on the last page.
-func TestP4_TheNewestOfAll(t *testing.T) {
-	w := newWorld(t)
-	var want []string
+func TestP4_TheNewestOfAll(t *testing.T) { onStores(t) }
+
+func checkP4TheNewestOfAll(t *testing.T, s *site) {
+	w := s.world(t)
+	var want, keys []string
 	for i := range 2100 {
 		id := w.id(fmt.Sprintf("k%04d", i), -time.Hour+time.Duration(i)*time.Second)
-		w.put("_active_runs/team/"+id.String(), "")
+		keys = append(keys, "_active_runs/team/"+id.String())
 		want = append(want, id.String())
 	}
+	w.fill(keys)
 	slices.Reverse(want)
 	v := mustCards(t, w.team(nil, blobindex.Options{}), blobindex.CardsRequest{})
 	if diff := cmp.Diff(want[:8], cardIDs(v)); diff != "" {
@@ -204,8 +212,10 @@ func TestP4_TheNewestOfAll(t *testing.T) {
 
 // TestP5_BoundedCost: a view makes at most as many resolver requests as the budget has, and the dead do not eat it
 // twice.
-func TestP5_BoundedCost(t *testing.T) {
-	w := newWorld(t)
+func TestP5_BoundedCost(t *testing.T) { onStores(t) }
+
+func checkP5BoundedCost(t *testing.T, s *site) {
+	w := s.world(t)
 	var dead []itemid.ID
 	for i := range 70 {
 		dead = append(dead, w.id(fmt.Sprintf("d%02d", i), -time.Duration(i)*time.Second))
@@ -231,9 +241,11 @@ func TestP5_BoundedCost(t *testing.T) {
 }
 
 // TestRequests counts what each operation may cost, as the store is asked; kernel_linux_test.go counts what is done.
-func TestRequests(t *testing.T) {
-	w := newWorld(t)
-	count := fakes.NewCounter(w.mem)
+func TestRequests(t *testing.T) { onStores(t) }
+
+func checkRequests(t *testing.T, s *site) {
+	w := s.world(t)
+	count := fakes.NewCounter(w.objects)
 	n := w.team(count, blobindex.Options{})
 	took := func(what string, want fakes.Counts) {
 		t.Helper()
@@ -267,9 +279,7 @@ func TestRequests(t *testing.T) {
 		t.Fatalf("finish: %+v %v", f, err)
 	}
 	took("finish", fakes.Counts{Put: 1, List: 1, Delete: 1, DeleteKeys: 5})
-	for i := range 1500 {
-		w.put(fmt.Sprintf("_active_runs/team/s%04d_%d", i, w.store.Now().Unix()), "")
-	}
+	w.fill(w.stored(1500, "team"))
 	w.advance(2*time.Hour + time.Second)
 	live := w.id("b", 0)
 	register(t, n, live)
@@ -288,7 +298,9 @@ func TestRequests(t *testing.T) {
 
 // TestP3_NoClockNoDelete: where the store tells no time with a listing, readers sweep nothing and a pass deletes only
 // if a fresh write shows that the clocks agree.
-func TestP3_NoClockNoDelete(t *testing.T) {
+func TestP3_NoClockNoDelete(t *testing.T) { onStores(t) }
+
+func checkP3NoClockNoDelete(t *testing.T, s *site) {
 	for _, tc := range []struct {
 		name    string
 		mute    fakes.Op      // which calls tell no time
@@ -301,11 +313,11 @@ func TestP3_NoClockNoDelete(t *testing.T) {
 		{"none at all", fakes.AnyOp, 0, false},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			w := newWorld(t)
+			w := s.world(t)
 			w.put("_active_runs/team/a_"+fmt.Sprint(w.store.Now().Unix()), "")
 			w.advance(3 * time.Hour)
 			w.host.Advance(tc.host)
-			objects := fakes.NewFaulty(t, w.mem, fakes.Fault{Op: tc.mute, Every: true, Kind: fakes.NoTimes()})
+			objects := fakes.NewFaulty(t, w.objects, fakes.Fault{Op: tc.mute, Every: true, Kind: fakes.NoTimes()})
 			sweeper := blobindex.NewSweeper(&blobindex.SweeperOptions{Now: w.host.Now})
 			defer sweeper.Close()
 			x := w.index(objects, blobindex.Options{Sweeper: sweeper})

@@ -21,9 +21,11 @@ import (
 )
 
 // TestCards_Filters: by sub-key before the cap, by owner after resolving.
-func TestCards_Filters(t *testing.T) {
-	w := newWorld(t)
-	n := w.team(nil, blobindex.Options{Resolver: resolve.NewMarker(w.mem)})
+func TestCards_Filters(t *testing.T) { onStores(t) }
+
+func checkCardsFilters(t *testing.T, s *site) {
+	w := s.world(t)
+	n := w.team(nil, blobindex.Options{Resolver: resolve.NewMarker(w.objects)})
 	var bobs []string
 	for i := range 30 {
 		owner := "ann"
@@ -56,8 +58,10 @@ func TestCards_Filters(t *testing.T) {
 
 // TestCards_DeadUncovers: the newest run is dead; the older one that goes on shows in its place, and the one that was
 // last heard of before does not.
-func TestCards_DeadUncovers(t *testing.T) {
-	w := newWorld(t)
+func TestCards_DeadUncovers(t *testing.T) { onStores(t) }
+
+func checkCardsDeadUncovers(t *testing.T, s *site) {
+	w := s.world(t)
 	older, going, dead := w.id("h", -3*time.Minute), w.id("h", -2*time.Minute), w.id("h", 0)
 	n := w.team(nil, blobindex.Options{Resolver: overs(dead)})
 	register(t, n, older, going, dead)
@@ -80,8 +84,10 @@ func TestCards_DeadUncovers(t *testing.T) {
 }
 
 // TestExplain: each rule names its key, its clock, and when the answer changes.
-func TestExplain(t *testing.T) {
-	w := newWorld(t)
+func TestExplain(t *testing.T) { onStores(t) }
+
+func checkExplain(t *testing.T, s *site) {
+	w := s.world(t)
 	n := w.team(nil, blobindex.Options{})
 	live, late, stale, done, old, renewed := w.id("live", 0), w.id("late", 0), w.id("stale", -119*time.Minute), w.id("done", 0),
 		w.id("re", -time.Minute), w.id("re", 0)
@@ -127,8 +133,10 @@ func TestExplain(t *testing.T) {
 }
 
 // TestRecent: finished items, last ended first; a late heartbeat does not bring one back, and is swept.
-func TestRecent(t *testing.T) {
-	w := newWorld(t)
+func TestRecent(t *testing.T) { onStores(t) }
+
+func checkRecent(t *testing.T, s *site) {
+	w := s.world(t)
 	x := w.index(nil, blobindex.Options{})
 	n := space(t, x, "team")
 	a, b := w.id("a", 0), w.id("b", 0)
@@ -170,15 +178,15 @@ func TestRecent(t *testing.T) {
 }
 
 // TestNamespaces takes one LIST for each on a store that lists in order.
-func TestNamespaces(t *testing.T) {
-	w := newWorld(t)
-	for i := range 2500 {
-		w.put(fmt.Sprintf("_active_runs/big/k%04d_%d", i, w.store.Now().Unix()), "")
-	}
+func TestNamespaces(t *testing.T) { onStores(t) }
+
+func checkNamespaces(t *testing.T, s *site) {
+	w := s.world(t)
+	w.fill(w.stored(2500, "big"))
 	for _, key := range []string{"big-x/a_1700000000", "big/~/x", "a/b_1700000000", "_/x", "_indexd/x", "plain", "~bad/x"} {
 		w.put("_active_runs/"+key, "")
 	}
-	count := fakes.NewCounter(w.mem)
+	count := fakes.NewCounter(w.objects)
 	names, cost, err := w.index(count, blobindex.Options{}).Namespaces(t.Context())
 	if err != nil || !slices.Equal(names, []string{"a", "big", "big-x"}) {
 		t.Errorf("%q %v", names, err)
@@ -189,9 +197,11 @@ func TestNamespaces(t *testing.T) {
 }
 
 // TestFlatIndex has its items right below the prefix, and one namespace that is called "_".
-func TestFlatIndex(t *testing.T) {
-	w := newWorld(t)
-	x, err := blobindex.New(w.mem, blobindex.Config{Prefix: "runs", Flat: true}, &blobindex.Options{Now: w.host.Now})
+func TestFlatIndex(t *testing.T) { onStores(t) }
+
+func checkFlatIndex(t *testing.T, s *site) {
+	w := s.world(t)
+	x, err := blobindex.New(w.objects, blobindex.Config{Prefix: "runs", Flat: true}, &blobindex.Options{Now: w.host.Now})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -213,11 +223,13 @@ func TestFlatIndex(t *testing.T) {
 }
 
 // TestListing_TooLong: a listing that took longer than the rules allow is incomplete, whatever it held.
-func TestListing_TooLong(t *testing.T) {
-	w := newWorld(t)
+func TestListing_TooLong(t *testing.T) { onStores(t) }
+
+func checkListingTooLong(t *testing.T, s *site) {
+	w := s.world(t)
 	n0 := w.team(nil, blobindex.Options{})
 	register(t, n0, w.id("a", 0))
-	slow := fakes.NewFaulty(t, w.mem, fakes.Fault{Op: fakes.List, Every: true, Kind: fakes.After("two minutes", func() {
+	slow := fakes.NewFaulty(t, w.objects, fakes.Fault{Op: fakes.List, Every: true, Kind: fakes.After("two minutes", func() {
 		w.host.Advance(2*time.Minute + 1)
 	})})
 	x := w.index(slow, blobindex.Options{})
@@ -246,8 +258,10 @@ func TestStaleView_Cancelled(t *testing.T) {
 }
 
 // TestLabels: what cannot be stored is refused before anything is written.
-func TestLabels(t *testing.T) {
-	w := newWorld(t)
+func TestLabels(t *testing.T) { onStores(t) }
+
+func checkLabels(t *testing.T, s *site) {
+	w := s.world(t)
 	n := w.team(nil, blobindex.Options{})
 	for name, bad := range map[string]blobindex.Labels{
 		"oversize": {"title": strings.Repeat("x", 1100)}, "unnamed": {"": "x"}, "control": {"title": "a\nb"},
@@ -265,7 +279,7 @@ func TestLabels(t *testing.T) {
 	if _, err := n.Register(t.Context(), id, blobindex.Labels{"title": "T"}); err != nil {
 		t.Fatal(err)
 	}
-	if o, err := w.mem.Head(t.Context(), bucket.Key("_active_runs/team/"+id.String())); err != nil || o.Size != int64(len(`{"title":"T"}`)) {
+	if o, err := w.objects.Head(t.Context(), bucket.Key("_active_runs/team/"+id.String())); err != nil || o.Size != int64(len(`{"title":"T"}`)) {
 		t.Errorf("%+v %v", o, err)
 	}
 }
@@ -322,8 +336,10 @@ func TestMint(t *testing.T) {
 }
 
 // TestFinish_ExactKeys: an id that begins like another one's: finishing it touches none of the other's keys.
-func TestFinish_ExactKeys(t *testing.T) {
-	w := newWorld(t)
+func TestFinish_ExactKeys(t *testing.T) { onStores(t) }
+
+func checkFinishExactKeys(t *testing.T, s *site) {
+	w := s.world(t)
 	n := w.team(nil, blobindex.Options{})
 	short, err := itemid.Epoch.Parse(fmt.Sprintf("a_%d", w.store.Now().Unix()))
 	if err != nil {

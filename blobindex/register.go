@@ -47,7 +47,7 @@ func (n *Namespace) Register(ctx context.Context, id itemid.ID, labels Labels) (
 	if stored.IsZero() {
 		return r, nil
 	}
-	r.BornLate = stored.Sub(id.Time()) > n.x.rules.Skew
+	r.BornLate = stored.Sub(id.Time()) > n.x.Rules().Skew
 	if err := n.x.checkClock(id.Time(), stored, true); err != nil {
 		return r, fmt.Errorf("registering %q: %w", id, err)
 	}
@@ -100,7 +100,7 @@ func (n *Namespace) Heartbeat(ctx context.Context, id itemid.ID) (Beat, error) {
 // admit refuses what can be refused before it is written: an id of another grammar, and a name that the store's clock,
 // where it is known, shows to be too far off.
 func (n *Namespace) admit(id itemid.ID, name time.Time) error {
-	if _, err := n.x.rules.Grammar.Parse(id.String()); err != nil {
+	if _, err := n.x.Rules().Grammar.Parse(id.String()); err != nil {
 		return err
 	}
 	if now, ok := n.x.StoreNow(); ok {

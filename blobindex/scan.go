@@ -16,6 +16,7 @@ import (
 // ScanStats tell about a whole scan.
 type ScanStats struct {
 	Pages      int
+	Gets       int // of the shared rules
 	Namespaces int
 	// Foreign counts the keys that are in no namespace; those within one are counted there.
 	Foreign int
@@ -35,6 +36,9 @@ func (x *Index) Scan(ctx context.Context, fn func(*Snapshot) error) (ScanStats, 
 	}
 	defer release()
 	s := scan{x: x, fn: fn, open: make(map[string]*scanned)}
+	if s.reading, s.stats.Gets, err = x.book.consult(ctx, false); err != nil {
+		return s.stats, fmt.Errorf("listing index %q: %w", x.name, err)
+	}
 	s.asked = x.now()
 	s.since = s.asked
 	err = x.objects.List(ctx, bucket.ListRequest{Prefix: x.prefix + "/"}, s.page)
@@ -51,14 +55,16 @@ func (x *Index) Scan(ctx context.Context, fn func(*Snapshot) error) (ScanStats, 
 }
 
 type scan struct {
-	x     *Index
-	fn    func(*Snapshot) error
-	open  map[string]*scanned // not judged yet
-	key   bucket.Key          // the last key
-	last  string              // of a sorted listing: the namespace of the last key
-	asked time.Time           // when the page at hand was asked for
-	since time.Time           // when the page before it was: a store may read ahead by one
-	stats ScanStats
+	x       *Index
+	fn      func(*Snapshot) error
+	reading *reading
+	ruling  Ruling              // of reading, at the first page
+	open    map[string]*scanned // not judged yet
+	key     bucket.Key          // the last key
+	last    string              // of a sorted listing: the namespace of the last key
+	asked   time.Time           // when the page at hand was asked for
+	since   time.Time           // when the page before it was: a store may read ahead by one
+	stats   ScanStats
 }
 
 type scanned struct {
@@ -70,6 +76,10 @@ func (s *scan) page(p bucket.Page) error {
 	s.stats.Pages++
 	if s.stats.Pages == 1 {
 		s.stats.AsOf, s.stats.Clock = s.x.pageClock(p, s.asked)
+		if err := s.x.book.checkAge(s.reading); err != nil {
+			return err
+		}
+		s.ruling = s.reading.ruling(s.x, s.stats.AsOf, s.stats.Clock)
 	}
 	for _, o := range p.Objects {
 		if p.Sorted && o.Key <= s.key {
@@ -97,7 +107,7 @@ func (s *scan) page(p bucket.Page) error {
 		s.last = namespace
 		n := s.open[namespace]
 		if n == nil {
-			n = &scanned{keys: prune.NewNamespace(s.x.rules), began: s.since}
+			n = &scanned{keys: prune.NewNamespace(s.ruling.Rules), began: s.since}
 			s.open[namespace] = n
 		}
 		n.keys.Add(name, o.Size, o.StoreTime)
@@ -136,7 +146,7 @@ func (s *scan) judge(name string) error {
 		return err
 	}
 	s.stats.Namespaces++
-	snapshot := &Snapshot{AsOf: s.stats.AsOf, Clock: s.stats.Clock}
+	snapshot := &Snapshot{AsOf: s.stats.AsOf, Clock: s.stats.Clock, reading: s.reading, ruling: s.ruling}
 	n.judge(snapshot, open.keys)
 	return s.fn(snapshot)
 }
@@ -150,21 +160,36 @@ func outOfOrder(key bucket.Key) error {
 var ErrOutside = errors.New("blobindex: key outside the index")
 
 // Delete deletes keys that plans of this index named. Each is checked once more to lie in the index, at the depth of
-// items; if one does not, nothing is deleted and every key's error is ErrOutside. The answer is that of
-// bucket.Objects.Delete.
+// items; if one does not, nothing is deleted and every key's error is ErrOutside. With shared rules that were not read within
+// RulesLife it reads them; if they withhold it by now, or are others than the plan was made by, nothing is deleted and every
+// key's error is ErrWithheld. The answer else is that of bucket.Objects.Delete.
 func (x *Index) Delete(ctx context.Context, plan []Deletion) []error {
 	keys := make([]bucket.Key, len(plan))
 	for i, d := range plan {
 		if !x.holds(d.Key) {
-			errs := make([]error, len(plan))
-			for j := range errs {
-				errs[j] = fmt.Errorf("deleting %.200q from index %q: %w", d.Key, x.name, ErrOutside)
-			}
-			return errs
+			return alike(len(plan), fmt.Errorf("deleting %.200q from index %q: %w", d.Key, x.name, ErrOutside))
 		}
 		keys[i] = d.Key
 	}
+	if x.book.doc != nil && len(plan) > 0 {
+		if err := x.book.mayDelete(ctx, plan); err != nil {
+			return alike(len(plan), fmt.Errorf("deleting from index %q: %w", x.name, err))
+		}
+		// Rules that are announced from now on must not begin to count while this is under way.
+		limited, cancel := context.WithTimeout(ctx, rulesDelete)
+		defer cancel()
+		ctx = limited
+	}
 	return x.objects.Delete(ctx, keys)
+}
+
+// alike is the answer of a delete that failed as a whole.
+func alike(n int, err error) []error {
+	errs := make([]error, n)
+	for i := range errs {
+		errs[i] = err
+	}
+	return errs
 }
 
 func (x *Index) holds(key bucket.Key) bool {
@@ -178,7 +203,8 @@ func (x *Index) holds(key bucket.Key) bool {
 }
 
 // CheckHostClock writes one fresh object and returns its store time and the host's time around it, for stores that tell
-// no clock with a listing. The store time is zero if the store tells none at all.
+// no clock with a listing. Where the write is not told a store time, the object is asked for it. The store time is zero if
+// the store tells none at all.
 func (x *Index) CheckHostClock(ctx context.Context) (store, host time.Time, err error) {
 	nonce := make([]byte, 12)
 	if _, err := io.ReadFull(x.rand, nonce); err != nil {
@@ -189,6 +215,13 @@ func (x *Index) CheckHostClock(ctx context.Context) (store, host time.Time, err 
 	store, err = x.objects.Put(ctx, key, nil)
 	if err != nil {
 		return time.Time{}, host, fmt.Errorf("comparing the clocks by writing %q: %w", key, err)
+	}
+	if store.IsZero() {
+		o, err := x.objects.Head(ctx, key)
+		if err != nil {
+			x.log.Warn("the store time of an object written to compare the clocks is not known", "key", string(key), "error", err)
+		}
+		store = o.StoreTime
 	}
 	if _, err := deleted(x.objects.Delete(ctx, []bucket.Key{key}), 1); err != nil {
 		x.log.Warn("an object written to compare the clocks was left behind", "key", string(key), "error", err)

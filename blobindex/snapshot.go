@@ -35,23 +35,35 @@ type Snapshot struct {
 	Cost  Cost      // what the listing took, and what was resolved since
 
 	n        *Namespace
+	reading  *reading
+	ruling   Ruling // of reading, at AsOf
 	decision *prune.Decision
 	known    map[string]bool // what was known to be dead when it was judged
 }
 
-// Snapshot lists the namespace, all pages: ⌈keys/1000⌉ LIST. Errors: those of bucket.Objects.List; ErrIncomplete.
+// Snapshot lists the namespace, all pages: ⌈keys/1000⌉ LIST, and with shared rules 1 GET if they were not read within
+// RulesLife. Errors: those of bucket.Objects.List; ErrIncomplete; RulesError.
 func (n *Namespace) Snapshot(ctx context.Context) (*Snapshot, error) {
 	release, err := n.x.limits.list(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("waiting to list namespace %q: %w", n.name, err)
 	}
 	defer release()
-	keys := prune.NewNamespace(n.x.rules)
 	var s Snapshot
+	if s.reading, s.Cost.Get, err = n.x.book.consult(ctx, false); err != nil {
+		return nil, fmt.Errorf("listing namespace %q: %w", n.name, err)
+	}
+	var keys *prune.Namespace
 	began := n.x.now()
 	err = n.x.objects.List(ctx, bucket.ListRequest{Prefix: n.prefix}, func(p bucket.Page) error {
 		if s.Cost.List++; s.Cost.List == 1 {
 			s.AsOf, s.Clock = n.x.pageClock(p, began)
+			if err := n.x.book.checkAge(s.reading); err != nil {
+				return err
+			}
+			// A change of the rules counts from an instant of the store's clock, the same for every reader.
+			s.ruling = s.reading.ruling(n.x, s.AsOf, s.Clock)
+			keys = prune.NewNamespace(s.ruling.Rules)
 		}
 		for _, o := range p.Objects {
 			name, ok := n.nameOf(o.Key)
@@ -87,28 +99,33 @@ func (s *Snapshot) Namespace() *Namespace { return s.n }
 // Counts tells how many items and keys of which kind there are.
 func (s *Snapshot) Counts() prune.Counts { return s.decision.Counts() }
 
+// Ruling is by which rules the listing was judged.
+func (s *Snapshot) Ruling() Ruling { return s.ruling }
+
 // A Deletion is a key that may be deleted, and why.
 type Deletion struct {
 	Key    bucket.Key
 	Reason prune.Reason
+
+	by *reading // the rules that it was planned by; nil if nothing is known of them
 }
 
-// Plan returns the keys that may be deleted, in order. It must not be carried out where the host's clock had to stand in
-// for the store's, unless that is known to be right.
+// Plan returns the keys that may be deleted, in order. It must not be carried out where Ruling withholds it, nor where the
+// host's clock had to stand in for the store's, unless that is known to be right.
 func (s *Snapshot) Plan() []Deletion {
 	plan := s.decision.Plan()
 	out := make([]Deletion, len(plan))
 	for i, d := range plan {
-		out[i] = Deletion{Key: s.n.key(d.Name), Reason: d.Reason}
+		out[i] = Deletion{Key: s.n.key(d.Name), Reason: d.Reason, by: s.reading}
 	}
 	return out
 }
 
-// settle remembers what was found to be dead, and hands what is over to the sweeper, if there is one and the store's
-// clock was told.
+// settle remembers what was found to be dead, and hands what is over to the sweeper, if there is one, the
+// store's clock was told, and nothing is withheld.
 func (s *Snapshot) settle() {
 	s.n.rememberDead(s.known, s.decision.Buried())
-	if s.n.x.sweeper != nil && s.Clock == StoreClock {
+	if s.n.x.sweeper != nil && s.Clock == StoreClock && s.ruling.Withheld() == "" {
 		s.n.x.sweeper.offer(s.n.x, s.Plan())
 	}
 }

@@ -143,21 +143,21 @@ func (s *Sweeper) offer(x *Index, plan []Deletion) {
 		}
 		batch = append(batch, d)
 		if len(batch) == sweepBatch {
-			if !s.enqueue(x, batch) {
+			if !s.enqueue(x, batch, now) {
 				s.deeds.Dropped += len(batch) + len(plan) - i - 1
 				return
 			}
 			batch = nil
 		}
 	}
-	if len(batch) > 0 && !s.enqueue(x, batch) {
+	if len(batch) > 0 && !s.enqueue(x, batch, now) {
 		s.deeds.Dropped += len(batch)
 	}
 }
 
-func (s *Sweeper) enqueue(x *Index, batch []Deletion) bool {
+func (s *Sweeper) enqueue(x *Index, batch []Deletion, began time.Time) bool {
 	select {
-	case s.queue <- sweep{x, batch, s.now()}:
+	case s.queue <- sweep{x, batch, began}:
 	default:
 		return false
 	}
@@ -191,6 +191,10 @@ func (s *Sweeper) delete(ctx context.Context, batch sweep) {
 		return
 	}
 	errs := batch.index.Delete(ctx, batch.plan)
+	if len(errs) > 0 && errors.Is(errs[0], ErrWithheld) {
+		s.forget(batch)
+		return
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := s.now()
@@ -233,7 +237,7 @@ func (s *Sweeper) delete(ctx context.Context, batch sweep) {
 	s.worked = make(chan struct{})
 }
 
-// forget drops a batch that has waited too long: the next reader offers what is still over.
+// forget drops a batch that has waited too long, or that the rules withhold: a later reader offers what is still over.
 func (s *Sweeper) forget(batch sweep) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -181,16 +181,22 @@ func TestVectors(t *testing.T) {
 				t.Errorf("vector %s, decided (-want +got):\n%s", v.Name, diff)
 			}
 			// However the store cuts and orders its listing, the answers are the same.
-			for _, by := range []stillBucket{{page: 1000, sorted: true}, {page: 2, sorted: true}, {page: 3}} {
-				got, through := v.view(t, by)
-				if diff := gocmp.Diff(v.Want, got); diff != "" {
-					t.Errorf("vector %s, through an index, %s (-want +got):\n%s", v.Name, &by, diff)
-				}
-				if diff := gocmp.Diff(asked, through); diff != "" {
-					t.Errorf("vector %s: the resolver was asked about others, %s (-decided +index):\n%s", v.Name, &by, diff)
-				}
+			for _, by := range []*stillBucket{{page: 1000, sorted: true}, {page: 2, sorted: true}, {page: 3}} {
+				v.viewed(t, by, v.Want, asked)
 			}
 		})
+	}
+}
+
+// viewed holds the vector, through an index over the store, to what is wanted of it.
+func (v vector) viewed(t *testing.T, by shelf, want vectorWant, asked []string) {
+	t.Helper()
+	got, through := v.view(t, by)
+	if diff := gocmp.Diff(want, got); diff != "" {
+		t.Errorf("vector %s, through an index, %s (-want +got):\n%s", v.Name, by, diff)
+	}
+	if diff := gocmp.Diff(asked, through); diff != "" {
+		t.Errorf("vector %s: the resolver was asked about others, %s (-decided +index):\n%s", v.Name, by, diff)
 	}
 }
 
@@ -274,16 +280,26 @@ func (v vector) resolve(d *prune.Decision, asked *[]string) (cards []prune.Item,
 	}
 }
 
+// A shelf is a bucket that lists what it is told to, at the time that it is told. Later pages tell a later clock, which
+// must not matter.
+type shelf interface {
+	bucket.Objects
+	fmt.Stringer
+	show(now time.Time, objects []bucket.Object)
+}
+
 // A stillBucket never changes, and can be asked for nothing but listings: any other call panics.
 type stillBucket struct {
 	bucket.Objects
 	objects []bucket.Object
-	now     time.Time // on the first page; later pages tell a later clock, which must not matter
+	now     time.Time
 	page    int
 	sorted  bool
 }
 
 func (s *stillBucket) String() string { return fmt.Sprintf("pages of %d, sorted %v", s.page, s.sorted) }
+
+func (s *stillBucket) show(now time.Time, objects []bucket.Object) { s.now, s.objects = now, objects }
 
 func (s *stillBucket) List(_ context.Context, req bucket.ListRequest, fn func(bucket.Page) error) error {
 	if req.After != "" {
@@ -346,24 +362,27 @@ func (r *vectorResolver) Resolve(_ context.Context, target blobindex.Target) (bl
 	return blobindex.Status{}, fmt.Errorf("the vector has the state %q", a.State)
 }
 
-// view runs the vector through an index over a bucket that lists as by does. It returns the ids that the resolver was
-// asked about as well, sorted.
-func (v vector) view(t *testing.T, by stillBucket) (got vectorWant, asked []string) {
+// index opens the vector's index. The host's clock is years off: where the store tells time, it decides nothing.
+func (v vector) index(t *testing.T, by shelf, resolver blobindex.Resolver) *blobindex.Index {
 	t.Helper()
-	resolver := &vectorResolver{v: v}
-	// The host's clock is years off: where the store tells time, it decides nothing.
 	host := time.Date(2001, 2, 3, 4, 5, 6, 0, time.UTC)
-	x, err := blobindex.New(&by, blobindex.Config{Prefix: v.Config.Prefix, Flat: v.Config.Flat, Rules: v.rules(t)},
+	x, err := blobindex.New(by, blobindex.Config{Prefix: v.Config.Prefix, Flat: v.Config.Flat, Rules: v.rules(t)},
 		&blobindex.Options{Resolver: resolver, Budget: v.Config.Budget, Now: func() time.Time { return host }})
 	if err != nil {
 		t.Fatal(err)
 	}
-	n, err := x.Namespace(v.Config.Namespace)
-	if err != nil {
-		t.Fatal(err)
-	}
-	v.teachDead(t, &by, n, resolver)
-	by.objects, by.now = v.objects(), v.now()
+	return x
+}
+
+// view runs the vector through an index over a bucket that lists as by does. It returns the ids that the resolver was
+// asked about as well, sorted.
+func (v vector) view(t *testing.T, by shelf) (got vectorWant, asked []string) {
+	t.Helper()
+	resolver := &vectorResolver{v: v}
+	x := v.index(t, by, resolver)
+	n := space(t, x, v.Config.Namespace)
+	v.teachDead(t, by, n, resolver)
+	by.show(v.now(), v.objects())
 
 	view, err := n.Cards(t.Context(), blobindex.CardsRequest{Limit: v.Config.Limit})
 	if err != nil {
@@ -396,14 +415,13 @@ func (v vector) view(t *testing.T, by stillBucket) (got vectorWant, asked []stri
 
 // teachDead makes the index know what the vector says is dead, through the one way there is: by asking about each while
 // nothing else is listed, long before any of it was stale.
-func (v vector) teachDead(t *testing.T, by *stillBucket, n *blobindex.Namespace, r *vectorResolver) {
+func (v vector) teachDead(t *testing.T, by shelf, n *blobindex.Namespace, r *vectorResolver) {
 	t.Helper()
 	r.teach = true
-	by.now = time.UnixMilli(1)
-	by.objects = slices.DeleteFunc(v.objects(), func(o bucket.Object) bool {
+	by.show(time.UnixMilli(1), slices.DeleteFunc(v.objects(), func(o bucket.Object) bool {
 		id, _, _ := strings.Cut(strings.TrimPrefix(string(o.Key), v.base()), "~")
 		return !slices.Contains(v.Dead, id)
-	})
+	}))
 	for _, text := range v.Dead {
 		id, err := v.rules(t).Grammar.Parse(text)
 		if err != nil {

@@ -55,6 +55,16 @@ func ParseGrammar(s string) (Grammar, error) {
 	return Epoch, fmt.Errorf("itemid: unknown grammar %s: want one of %s", quote(excerpt(s)), grammarNames)
 }
 
+// Parses reports whether text is an id of any grammar.
+func Parses(text string) bool {
+	for g := Epoch; g <= SubkeyKSUID; g++ {
+		if _, err := g.Parse(text); err == nil {
+			return true
+		}
+	}
+	return false
+}
+
 // bare reports whether an id of g is its time part and nothing else.
 func (g Grammar) bare() bool { return g == ULID || g == UUIDv7 || g == KSUID }
 

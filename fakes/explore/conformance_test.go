@@ -5,6 +5,8 @@ import (
 
 	"github.com/blobindex/indexd/blobindex/bucket"
 	"github.com/blobindex/indexd/blobindex/bucket/buckettest"
+	"github.com/blobindex/indexd/cas"
+	"github.com/blobindex/indexd/cas/castest"
 	"github.com/blobindex/indexd/fakes/explore"
 )
 
@@ -19,6 +21,10 @@ func TestConformance(t *testing.T) {
 				New:    func(t testing.TB) bucket.Objects { return explore.FreeStore(t, s) },
 				Empty:  true,
 				Sorted: !s.Unsorted, TellsTime: !s.NoStoreTime,
+			})
+			castest.Run(t, castest.Config{
+				New:             func(t testing.TB) cas.Store { return explore.FreeStore(t, s) },
+				ContentVersions: true, TellsTime: !s.NoStoreTime,
 			})
 		})
 	}

@@ -1,7 +1,7 @@
 // Package explore searches every schedule of a few actors on one object store, each fault included, for one that
-// breaks a promise. It runs production code: an actor is a function that is handed a bucket.Objects, a clock, a
-// source of randomness and crash points by its Env, and that runs in goroutines inside a testing/synctest bubble. It is
-// a test tool; only tests and other fakes import it.
+// breaks a promise. It runs production code: an actor is a function that is handed a bucket.Objects, or the same with
+// conditional writes, a clock, a source of randomness and crash points by its Env, and that runs in goroutines inside
+// a testing/synctest bubble. It is a test tool; only tests and other fakes import it.
 //
 // # Steps
 //

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/blobindex/indexd/blobindex/bucket"
+	"github.com/blobindex/indexd/cas"
 )
 
 // errOver answers what an actor asks once the run is over, so that its code unwinds; nobody reads its results then.
@@ -30,6 +31,14 @@ type Env struct {
 
 // Objects is the store, with the faults of the schedule.
 func (e *Env) Objects() bucket.Objects { return objects{e} }
+
+// Store is Objects, with conditional writes.
+func (e *Env) Store() interface {
+	bucket.Objects
+	cas.Store
+} {
+	return documents{objects{e}}
+}
 
 // Now reads the host's clock: the store's, plus the actor's Skew. It is a stop.
 func (e *Env) Now() time.Time {
@@ -184,6 +193,32 @@ func (o objects) deleteOne(ctx context.Context, key bucket.Key) error {
 		return fmt.Errorf("deleting %q: %w", key, bucket.ErrInvalidKey)
 	}
 	return o.env.ask(ctx, &request{op: opDelete, key: key}).err
+}
+
+// documents is cas.Store for one actor.
+type documents struct{ objects }
+
+var _ cas.Store = documents{}
+
+func (d documents) Load(ctx context.Context, key bucket.Key) (cas.Object, error) {
+	a := d.env.read(ctx, opLoad, key)
+	if a.err != nil {
+		return cas.Object{}, a.err
+	}
+	return cas.Object{Body: []byte(a.body), Version: version(a.body), ModTime: a.object.StoreTime, StoreTime: a.time}, nil
+}
+
+func (d documents) Save(ctx context.Context, key bucket.Key, body []byte, p cas.Precondition) (cas.Version, error) {
+	if err := p.Check(); err != nil {
+		return "", err
+	}
+	if key == "" {
+		return "", fmt.Errorf("saving %q: %w", key, bucket.ErrInvalidKey)
+	}
+	if a := d.env.ask(ctx, &request{op: opSave, key: key, body: string(body), on: p}); a.err != nil {
+		return "", a.err
+	}
+	return version(string(body)), nil
 }
 
 // lockedRand is a ChaCha8 stream for several goroutines.

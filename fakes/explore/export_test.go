@@ -6,11 +6,15 @@ import (
 	"time"
 
 	"github.com/blobindex/indexd/blobindex/bucket"
+	"github.com/blobindex/indexd/cas"
 )
 
 // FreeStore is the store of a run without a scheduler: each request is carried out as soon as it is pending, and the
 // clock runs.
-func FreeStore(t testing.TB, s Scenario) bucket.Objects {
+func FreeStore(t testing.TB, s Scenario) interface {
+	bucket.Objects
+	cas.Store
+} {
 	s = s.withDefaults()
 	s.Actors = []Actor{{Name: "free"}}
 	r := &run{over: make(chan struct{}), signal: make(chan struct{}, 1), gone: make([]int, 1),
@@ -31,7 +35,7 @@ func FreeStore(t testing.TB, s Scenario) bucket.Objects {
 		close(r.over)
 		<-served
 	})
-	return objects{&Env{run: r, rand: newRand(0)}}
+	return (&Env{run: r, rand: newRand(0)}).Store()
 }
 
 func (r *run) serve() {

@@ -63,7 +63,8 @@ func Clock(steps ...time.Duration) Actor {
 // A Fault is a set of kinds of failure that may strike a request.
 type Fault uint16
 
-// The kinds. Writes are Put and the delete of one key; reads are a page of a listing, Open and Head.
+// The kinds. Writes are Put, Save and the delete of one key; reads are a page of a listing, Open, Head and Load. A Save
+// judges its condition when it is carried out, and not before: one that is carried out late may find it broken.
 const (
 	Refused     Fault = 1 << iota // a write is not carried out and answers ErrThrottled
 	NotApplied                    // a write is not carried out and answers ErrUnknown

@@ -3,6 +3,7 @@ package explore
 import (
 	"crypto/sha256"
 	"encoding/binary"
+	"encoding/hex"
 	"fmt"
 	"slices"
 	"sort"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	"github.com/blobindex/indexd/blobindex/bucket"
+	"github.com/blobindex/indexd/cas"
 )
 
 // A digest stands for what was hashed into it: 128 bits, so that equal means equal.
@@ -131,13 +133,15 @@ const (
 	opOpen
 	opHead
 	opDelete
+	opLoad
+	opSave
 	opNow
 	opPoint
 	opTick
 )
 
-func (o op) writes() bool { return o == opPut || o == opDelete }
-func (o op) reads() bool  { return o == opList || o == opOpen || o == opHead }
+func (o op) writes() bool { return o == opPut || o == opDelete || o == opSave }
+func (o op) reads() bool  { return o == opList || o == opOpen || o == opHead || o == opLoad }
 
 // A request is one stop of an actor. But for reply it does not change once it is posted.
 type request struct {
@@ -145,9 +149,10 @@ type request struct {
 	op    op
 	key   bucket.Key // of an object; the prefix of a listing; the label of a point
 	body  string
-	after bucket.Key // of a listing
-	cont  bucket.Key // the last key of the page before
-	page  int        // counted from 1
+	on    cas.Precondition // of a save
+	after bucket.Key       // of a listing
+	cont  bucket.Key       // the last key of the page before
+	page  int              // counted from 1
 	step  time.Duration
 	text  string // names the request among the pending ones of its actor; set by describe
 	reply chan answer
@@ -177,6 +182,10 @@ func (r *request) describe() string {
 		return "head " + key
 	case opDelete:
 		return "delete " + key
+	case opLoad:
+		return "load " + key
+	case opSave:
+		return "save " + key + " " + abridged(r.body) + " " + r.on.String()
 	case opNow:
 		return "read the clock"
 	case opPoint:
@@ -237,7 +246,7 @@ func (a *answer) brief(r *request) string {
 			s += " more"
 		}
 		return s
-	case r.op == opOpen:
+	case r.op == opOpen, r.op == opLoad:
 		return strconv.Quote(a.body)
 	case r.op == opNow || r.op == opTick:
 		return a.time.Format("15:04:05.999")
@@ -262,14 +271,19 @@ func (s *Scenario) apply(w world, r *request) (world, answer) {
 		return w.with(object{key: r.key, body: r.body, time: w.clock}), answer{time: told(w.clock)}
 	case opDelete:
 		return w.without(r.key), answer{}
-	case opOpen, opHead:
+	case opSave:
+		return s.save(w, r)
+	case opOpen, opHead, opLoad:
 		i, found := w.find(r.key)
 		if !found {
 			return w, answer{err: fmt.Errorf("reading %q: %w", r.key, bucket.ErrNotExist)}
 		}
 		o := w.objects[i]
-		if r.op == opOpen {
+		switch r.op {
+		case opOpen:
 			return w, answer{body: o.body}
+		case opLoad:
+			return w, answer{body: o.body, object: bucket.Object{StoreTime: told(o.time)}, time: told(w.clock)}
 		}
 		return w, answer{object: bucket.Object{Key: o.key, Size: int64(len(o.body)), StoreTime: told(o.time)}}
 	case opNow:
@@ -280,6 +294,23 @@ func (s *Scenario) apply(w world, r *request) (world, answer) {
 	default:
 		return w, answer{}
 	}
+}
+
+// save carries out a conditional write. What is there is named by a hash of its body, as an ETag does.
+func (s *Scenario) save(w world, r *request) (world, answer) {
+	i, found := w.find(r.key)
+	switch {
+	case r.on.Absent() && found, !r.on.Absent() && found && version(w.objects[i].body) != r.on.Version():
+		return w, answer{err: fmt.Errorf("%s: %w", r.text, cas.ErrConflict)}
+	case !r.on.Absent() && !found:
+		return w, answer{err: fmt.Errorf("%s: %w", r.text, bucket.ErrNotExist)}
+	}
+	return w.with(object{key: r.key, body: r.body, time: w.clock}), answer{}
+}
+
+func version(body string) cas.Version {
+	d := new(hasher).str(body).sum()
+	return cas.Version(hex.EncodeToString(d[:]))
 }
 
 // list answers one page: the keys that follow the last one of the page before, as the store is now.

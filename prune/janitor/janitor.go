@@ -1,10 +1,12 @@
-// Package janitor deletes, over a whole index, what is proven to be over. It owns the pass: list, plan, delete, report.
+// Package janitor deletes, over a whole index, what is proven to be over. It owns the pass: read the shared rules, list, plan,
+// delete, report.
 // What may be deleted is decided by package prune; the keys go through blobindex. A pass is safe beside any number of
 // producers, readers, sweepers and other passes, which at worst delete the same keys.
 package janitor
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -42,7 +44,10 @@ type Report struct {
 	Pages      int            // LIST requests
 	AsOf       time.Time
 	Clock      blobindex.Clock
-	// Withheld says why nothing may be deleted, if so: the store tells no time.
+	// Ruling is by which rules the pass went.
+	Ruling blobindex.Ruling
+	// Withheld says why nothing may be deleted, if so: the store tells no time, or Ruling withholds it, in which case
+	// nothing was listed.
 	Withheld string
 }
 
@@ -55,8 +60,8 @@ type KeyError struct {
 // MaxErrors is how many KeyErrors a Report holds.
 const MaxErrors = 100
 
-// Pass lists the index, plans, and deletes. An error means that the listing was not complete, and that nothing was
-// deleted, or that the context ended; what was done by then is in the report. Keys that could not be deleted are no
+// Pass reads the shared rules, lists the index, plans, and deletes. An error means that the rules could not be read or the
+// listing was not complete, and that nothing was deleted, or that the context ended; what was done by then is in the report. Keys that could not be deleted are no
 // error of the pass: see Report.Failures.
 func Pass(ctx context.Context, index *blobindex.Index, opt *Options) (Report, error) {
 	if opt == nil {
@@ -68,6 +73,9 @@ func Pass(ctx context.Context, index *blobindex.Index, opt *Options) (Report, er
 	}
 	p.began = index.HostNow()
 	p.report = Report{Planned: make(map[string]int), Deleted: make(map[string]int)}
+	if err := p.rules(ctx); err != nil || p.report.Withheld != "" {
+		return p.report, err
+	}
 	if err := p.scan(ctx); err != nil {
 		return p.report, err
 	}
@@ -92,6 +100,13 @@ type pass struct {
 	report Report
 }
 
+// rules reads by which rules the pass goes, and whether it may go on.
+func (p *pass) rules(ctx context.Context) (err error) {
+	r, err := p.index.ReadRules(ctx)
+	p.report.Ruling, p.report.AsOf, p.report.Clock, p.report.Withheld = r, r.AsOf, r.Clock, r.Withheld()
+	return err
+}
+
 func (p *pass) scan(ctx context.Context) error {
 	if p.opt.Namespace == "" {
 		stats, err := p.index.Scan(ctx, p.add)
@@ -114,6 +129,10 @@ func (p *pass) scan(ctx context.Context) error {
 
 func (p *pass) add(s *blobindex.Snapshot) error {
 	p.report.Foreign += s.Counts().Foreign
+	if p.report.Ruling = s.Ruling(); p.report.Ruling.Withheld() != "" {
+		// Changed since the pass began. What was planned of other namespaces goes no more either: see Index.Delete.
+		p.report.Withheld = p.report.Ruling.Withheld()
+	}
 	for _, d := range s.Plan() {
 		p.report.Planned[d.Reason.String()]++
 		if len(p.plan) == p.limit {
@@ -128,7 +147,7 @@ func (p *pass) add(s *blobindex.Snapshot) error {
 // trust decides whether the plan may be carried out: by the store's clock, or by the host's if a fresh write shows that
 // the two agree.
 func (p *pass) trust(ctx context.Context) {
-	if p.report.Clock == blobindex.StoreClock || len(p.plan) == 0 {
+	if p.report.Withheld != "" || p.report.Clock == blobindex.StoreClock || len(p.plan) == 0 {
 		return
 	}
 	if p.opt.DryRun {
@@ -140,7 +159,7 @@ func (p *pass) trust(ctx context.Context) {
 		p.report.Withheld = fmt.Sprintf("the store tells no time with a listing, and comparing the clocks failed: %v", err)
 		return
 	}
-	skew := p.index.Rules().Skew
+	skew := p.report.Ruling.Rules.Skew
 	switch apart := host.Sub(store); {
 	case store.IsZero():
 		p.report.Withheld = fmt.Sprintf("the store tells no time at all (this host's clock: %s)",
@@ -163,6 +182,11 @@ func (p *pass) delete(ctx context.Context) error {
 		}
 		batch := p.plan[lo:min(lo+bucket.PageSize, len(p.plan))]
 		errs := p.index.Delete(ctx, batch)
+		if len(errs) > 0 && errors.Is(errs[0], blobindex.ErrWithheld) {
+			p.report.Withheld = errs[0].Error()
+			p.report.Left += len(p.plan) - lo
+			return nil
+		}
 		for i, d := range batch {
 			if errs == nil || errs[i] == nil {
 				p.report.Deleted[d.Reason.String()]++
