@@ -337,9 +337,16 @@ func TestExplanationsOfFutureItems(t *testing.T) {
 	}
 }
 
+// paths fills in the parameters of a path of the description, so that what it names is there.
+func (s *site) paths() *strings.Replacer {
+	added := s.upload("PUT", models+"/"+s.id("x"), create, file("f", "body")).want(http.StatusCreated)
+	return strings.NewReplacer("{index}", "running", "{namespace}", "team", "{id}", s.id("x"), "{name}", "models",
+		"{key}", decode[api.Change](added).Entry.Blobs[0].Key)
+}
+
 func TestMethods(t *testing.T) {
 	s := newSite(t)
-	paths := strings.NewReplacer("{index}", "running", "{namespace}", "team", "{id}", s.id("x"))
+	paths := s.paths()
 	for path, item := range description(t).Paths.Map() {
 		want := []string{"OPTIONS"}
 		for method := range item.Operations() {
@@ -363,7 +370,7 @@ func TestMethods(t *testing.T) {
 
 func TestEveryGetAnswersHead(t *testing.T) {
 	s := newSite(t)
-	paths := strings.NewReplacer("{index}", "running", "{namespace}", "team", "{id}", s.id("x"))
+	paths := s.paths()
 	for path, item := range description(t).Paths.Map() {
 		if item.Get == nil {
 			continue
@@ -378,7 +385,7 @@ func TestEveryGetAnswersHead(t *testing.T) {
 
 func TestQueriesAreThoseOfTheDescription(t *testing.T) {
 	s := newSite(t)
-	paths := strings.NewReplacer("{index}", "running", "{namespace}", "team", "{id}", s.id("x"))
+	paths := s.paths()
 	for path, item := range description(t).Paths.Map() {
 		for method, op := range item.Operations() {
 			target := paths.Replace(path)

@@ -61,8 +61,8 @@ func badBody(what string) error {
 
 // bodyProblem tells why a body could not be read.
 func bodyProblem(err error) error {
-	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
-		return tooLarge
+	if over, ok := errors.AsType[*http.MaxBytesError](err); ok {
+		return tooLarge(over.Limit)
 	}
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		return &problem{

@@ -6,6 +6,8 @@
 // Before a request is routed its Host must be a loopback name, a mutation must not come from another site, and no
 // segment of its path may be empty or a dot segment. Ids and names are decoded exactly once and checked before anything
 // is asked of the store. Bodies are at most 8 KiB and are read under the server's timeouts; every route has a deadline.
+// Files of manifests stream instead: at a pace, under a limit of their own, and through to the store or from it, so that
+// no body is held here.
 //
 // # Problems
 //
@@ -17,5 +19,11 @@
 //
 // The body of an answer that has an ETag depends on the state of the index alone; when it was judged, by whose clock and
 // at which cost stands in headers (Indexd-As-Of, Indexd-Clock, Indexd-Cost), so that the ETag holds while nothing
-// changes. An explanation, the page, and health tell of their own instant: they have no ETag and are not to be kept.
+// changes. An explanation, the pages, and health tell of their own instant: they have no ETag and are not to be kept.
+//
+// # Manifests
+//
+// The ETag of a manifest and of its entries names the state of the list, and a change wants it in If-Match; it is compared
+// strongly. A streamed file can be read once. Where package manifest wants it again (it was taken for an orphan before the list
+// was saved), nothing is added, and the client is told to send all of it again.
 package web

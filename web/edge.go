@@ -21,12 +21,16 @@ func (s *Server) edge(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		secure(c.Response().Header())
 		r := c.Request()
-		for _, check := range []func(*http.Request) *problem{checkHost, checkOrigin, checkPath, checkLength} {
+		for _, check := range []func(*http.Request) *problem{checkHost, checkOrigin, checkPath} {
 			if p := check(r); p != nil {
 				return p
 			}
 		}
-		r.Body = http.MaxBytesReader(c.Response().Writer, r.Body, maxBody) // r is a copy of our own
+		limit := s.bodyLimit(r)
+		if r.ContentLength > limit {
+			return tooLarge(limit)
+		}
+		r.Body = http.MaxBytesReader(c.Response().Writer, r.Body, limit) // r is a copy of our own
 		return next(c)
 	}
 }
@@ -105,9 +109,11 @@ func checkPath(r *http.Request) *problem {
 		"Send ids and names percent-encoded, as one segment each, with no slash at the end.")
 }
 
-func checkLength(r *http.Request) *problem {
-	if r.ContentLength > maxBody {
-		return tooLarge
+// bodyLimit is the most bytes that the body of a request may have.
+func (s *Server) bodyLimit(r *http.Request) int64 {
+	upload := r.Method == http.MethodPost || r.Method == http.MethodPut
+	if s.shelf != nil && upload && strings.HasPrefix(r.URL.Path, manifestRoot) {
+		return s.shelf.MaxUpload
 	}
-	return nil
+	return maxBody
 }

@@ -8,6 +8,8 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/url"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -15,6 +17,7 @@ import (
 	"github.com/blobindex/indexd/blobindex"
 	"github.com/blobindex/indexd/fakes"
 	"github.com/blobindex/indexd/web"
+	"github.com/blobindex/indexd/web/api"
 )
 
 func TestHosts(t *testing.T) {
@@ -187,6 +190,62 @@ func TestCase_C54_Traversal(t *testing.T) {
 		}
 	}
 	s.wantRequests(fakes.Counts{})
+}
+
+// TestCase_C54_Manifests: the same of names, ids and keys of manifests, of which ids may hold more.
+func TestCase_C54_Manifests(t *testing.T) {
+	s := newSite(t)
+	bad := []string{
+		"..%2f..%2fteam2%2fx", "%2e%2e%2f", "%2e%2e", "..", "%00../", "%00", "a//b", "//", "/", "", ".", "%2e", "%2ehidden",
+		"a%0Ab", "a%0D%0Ab", "%ff", "%c0%af", "a%2fb", "../x", "./x", "%7f", "%c2%85", strings.Repeat("a", 201),
+	}
+	onlyNames := []string{
+		"%252e%252e", "%252e", `\`, "%5c", "a%7e", "_", "_indexd", "a__0x2f", "%20", "-", strings.Repeat("a", 64), "%C3%BC",
+	}
+	form := "Content-Type: multipart/form-data; boundary=" + rawBoundary + "\r\n"
+	for _, b := range append(bad, onlyNames...) {
+		requests := []string{
+			"GET /v1/manifests/%s/models/entries", "GET /v1/manifests/team/%s/entries", "HEAD /v1/manifests/team/%s/entries",
+			"DELETE /v1/manifests/%s/models/entries/x", "PUT /v1/manifests/team/%s/entries/x", "POST /v1/manifests/%s/models/entries",
+			"GET /v1/manifests/team/%s/entries/x/blobs/K", "GET " + models + "/x/blobs/%s",
+		}
+		if slices.Contains(bad, b) {
+			requests = append(requests, "GET "+models+"/%s", "DELETE "+models+"/%s", "PUT "+models+"/%s", "GET "+models+"/%s/blobs/K")
+		}
+		for _, request := range requests {
+			if b == strings.Repeat("a", 64) && strings.HasSuffix(request, "/blobs/%s") {
+				continue // a key of that length may be one
+			}
+			line := strings.Replace(request, "%s", b, 1)
+			body := rawFile("f", "body") + rawEnd
+			res := s.raw(line + " HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\nIf-Match: *\r\n" + form +
+				sized(len(body)) + body)
+			if res.StatusCode != http.StatusBadRequest || res.Header.Get("Location") != "" {
+				t.Errorf("%s: %d to %q", line, res.StatusCode, res.Header.Get("Location"))
+			}
+		}
+		if b == "" || strings.ContainsAny(b, `/\`) {
+			continue
+		}
+		for _, query := range []string{"namespace=" + b + "&name=models", "namespace=team&name=" + b, "name=" + b} {
+			if a := s.get("/manifests?" + query); a.status != http.StatusBadRequest {
+				t.Errorf("the page of %s: %d", query, a.status)
+			}
+		}
+	}
+	s.wantAll(fakes.Counts{}, 0, 0)
+	// What is usual is decoded once.
+	for _, id := range []string{"%252e", "a%5cb", "a%7eb", "%20", "a+b", "a%26b%3fc%23d", "%3Cscript%3E"} {
+		a := s.upload("PUT", models+"/"+id, s.whichever(), file("f", "body")).want(http.StatusCreated)
+		want, err := url.PathUnescape(id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if e := decode[api.Entry](s.get(a.header.Get("Location"))); e.Id != want {
+			t.Errorf("%s was added as %q", id, e.Id)
+		}
+		s.do("DELETE", models+"/"+id, "", anyway...).want(http.StatusOK)
+	}
 }
 
 func TestCase_C58_Bodies(t *testing.T) {

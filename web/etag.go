@@ -12,8 +12,8 @@ import (
 )
 
 // whole holds the answers of a route until they are complete, so that none is cut by its own error; they are bounded.
-// Where they depend on the state of the index alone they may be kept: they get a strong ETag over the body, and
-// If-None-Match is answered (RFC 9110, section 13.1.2).
+// Where they depend on the state of the index alone they may be kept: they get a strong ETag over the body, unless they
+// have one, and If-None-Match is answered (RFC 9110, section 13.1.2).
 func whole(kept bool) echo.MiddlewareFunc {
 	return func(next echo.HandlerFunc) echo.HandlerFunc {
 		return func(c echo.Context) error {
@@ -32,17 +32,22 @@ func whole(kept bool) echo.MiddlewareFunc {
 			}
 			out.Header().Set("Content-Length", strconv.Itoa(held.body.Len()))
 			out.WriteHeader(res.Status)
-			_, err := out.Write(held.body.Bytes())
-			return err
+			if _, err := out.Write(held.body.Bytes()); err != nil {
+				return notTaken(err)
+			}
+			return nil
 		}
 	}
 }
 
 // notModified tags the body, and reports whether the client has it.
 func (h *heldResponse) notModified(r *http.Request) bool {
-	sum := sha256.Sum256(h.body.Bytes())
-	tag := `"` + hex.EncodeToString(sum[:16]) + `"`
-	h.header.Set("ETag", tag)
+	tag := h.header.Get("ETag")
+	if tag == "" {
+		sum := sha256.Sum256(h.body.Bytes())
+		tag = `"` + hex.EncodeToString(sum[:16]) + `"`
+		h.header.Set("ETag", tag)
+	}
 	h.header.Set("Cache-Control", "no-cache")
 	if !matches(r.Header.Values("If-None-Match"), tag) {
 		return false

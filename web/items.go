@@ -43,7 +43,7 @@ func (s *Server) namespace(index, namespace string) (*blobindex.Index, *blobinde
 	return x, n, nil
 }
 
-// item checks the names and the id as well.
+// item checks the names and the id as well, and asks nothing of the store.
 func (s *Server) item(index, namespace, id string) (*blobindex.Namespace, itemid.ID, error) {
 	x, n, err := s.namespace(index, namespace)
 	if err != nil {

@@ -61,14 +61,13 @@ func (s *Server) ListItems(ctx context.Context, r api.ListItemsRequestObject) (a
 	if err != nil {
 		return nil, err
 	}
-	grammar := x.Rules().Grammar
 	place, err := readCursor(r.Params.Cursor)
 	if err != nil {
 		return nil, err
 	}
 	var last itemid.ID
 	if place != "" {
-		if last, err = grammar.Parse(place); err != nil {
+		if last, err = x.ParseID(ctx, place); err != nil {
 			return nil, badCursor()
 		}
 	}
@@ -76,6 +75,7 @@ func (s *Server) ListItems(ctx context.Context, r api.ListItemsRequestObject) (a
 	if err != nil {
 		return nil, storeProblem(err, reads)
 	}
+	grammar := x.Rules().Grammar // by which it was listed
 	start := 0
 	if place != "" {
 		start = sort.Search(len(l.Items), func(i int) bool {
@@ -111,7 +111,7 @@ func (s *Server) ListRecent(ctx context.Context, r api.ListRecentRequestObject) 
 	ended, id, isPlace := strings.Cut(place, " ")
 	nanos, err := strconv.ParseInt(ended, 10, 64)
 	if place != "" {
-		if _, parseErr := x.Rules().Grammar.Parse(id); !isPlace || err != nil || parseErr != nil {
+		if _, parseErr := x.ParseID(ctx, id); !isPlace || err != nil || parseErr != nil {
 			return nil, badCursor()
 		}
 	}

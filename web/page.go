@@ -102,19 +102,25 @@ func (s *Server) problemPage(c echo.Context, p *problem) error {
 		}
 		page = s.frame(x, namespace, s.names.last(x)) // without asking the store, which may be the problem
 	}
-	page.Problem = &ui.Problem{
-		Title: http.StatusText(p.status), Status: p.status, Code: p.code, Detail: p.detail, Action: action,
-		Retry: p.retry,
-	}
+	page.Problem = p.shown()
+	page.Problem.Action = action
 	return render(c, p.status, page)
 }
+
+func (p *problem) shown() *ui.Problem {
+	return &ui.Problem{
+		Title: http.StatusText(p.status), Status: p.status, Code: p.code, Detail: p.detail, Action: p.action, Retry: p.retry,
+	}
+}
+
+const htmlType = "text/html; charset=utf-8"
 
 func render(c echo.Context, status int, p ui.Page) error {
 	var buf bytes.Buffer
 	if err := ui.Render(&buf, p); err != nil {
 		return internal(err)
 	}
-	return c.Blob(status, "text/html; charset=utf-8", buf.Bytes())
+	return c.Blob(status, htmlType, buf.Bytes())
 }
 
 // view is what the page shows of a blobindex.View; names is what finding the namespaces took.
@@ -123,7 +129,7 @@ func (s *Server) view(x *blobindex.Index, n *blobindex.Namespace, v blobindex.Vi
 	out := &ui.View{
 		Live: v.Counts.Live, Shown: v.Counts.Shown, AsOf: v.AsOf, Now: v.AsOf, HostClock: v.Clock == blobindex.HostClock,
 		Stale: !v.Complete, StaleSince: v.StaleSince, Facts: facts(v.Counts, x.Rules().TTL),
-		API: path,
+		API: path, Manifests: s.shelf != nil,
 	}
 	if now, _ := x.StoreNow(); out.Stale && now.After(v.AsOf) {
 		out.Now = now // ages go on while the store is away

@@ -34,10 +34,21 @@ const (
 	codeClock       = "clock"
 	codeIdempotency = "idempotency"
 	codeInternal    = "internal"
+	codeRules       = "rules"
 	codeDenied      = "store_denied"
 	codeUnavailable = "store_unavailable"
 	codeThrottled   = "throttled"
 	codeUnknown     = "unknown"
+
+	codePrecondition    = "precondition"
+	codeChanged         = "changed"
+	codeEntryExists     = "entry_exists"
+	codeBlobMissing     = "blob_missing"
+	codeBlobCorrupt     = "blob_corrupt"
+	codeManifestCorrupt = "manifest_corrupt"
+	codeManifestFormat  = "manifest_format"
+	codeUnsupported     = "unsupported"
+	codeUploadFailed    = "upload_failed"
 )
 
 // A problem is an error as the client sees it. Its cause is for the log.
@@ -45,7 +56,8 @@ type problem struct {
 	status         int
 	code           string
 	detail, action string
-	retry          bool // try again soon
+	retry          bool   // try again soon
+	location       string // where to look, or empty
 	cause          error
 }
 
@@ -75,10 +87,23 @@ func internal(cause error) *problem {
 	}
 }
 
-var tooLarge = &problem{
-	status: http.StatusRequestEntityTooLarge, code: codeTooLarge,
-	detail: fmt.Sprintf("The body is longer than %d bytes; nothing was done.", maxBody),
-	action: "Shorten it: labels take 1 KiB at the most.",
+// notTaken: the client has left, or takes nothing. The problem reaches nobody, and is no failure that belongs into the log.
+func notTaken(err error) error {
+	p := badRequest("The answer was not taken.", "Ask again.")
+	p.cause = err
+	return p
+}
+
+func tooLarge(limit int64) *problem {
+	p := &problem{
+		status: http.StatusRequestEntityTooLarge, code: codeTooLarge,
+		detail: fmt.Sprintf("The body is longer than %d bytes; nothing was done.", limit),
+		action: "Shorten it: labels take 1 KiB at the most.",
+	}
+	if limit > maxBody {
+		p.action = "Send less in one upload, or raise the server's limit."
+	}
+	return p
 }
 
 // refuse is echo's error handler: it logs what must not be told, and sends the problem.
@@ -95,9 +120,15 @@ func (s *Server) refuse(err error, c echo.Context) {
 	if p.retry {
 		h.Set("Retry-After", retryAfter)
 	}
-	if c.Path() == "/" && get(c) {
+	if p.location != "" {
+		h.Set("Location", p.location)
+	}
+	switch {
+	case c.Path() == "/" && get(c):
 		err = s.problemPage(c, p)
-	} else {
+	case c.Path() == manifestPage && get(c):
+		err = s.manifestProblemPage(c, p)
+	default:
 		err = p.send(c)
 	}
 	if err != nil {
@@ -121,6 +152,13 @@ func (p *problem) send(c echo.Context) error {
 func asProblem(err error) *problem {
 	if p, ok := errors.AsType[*problem](err); ok {
 		return p
+	}
+	if errors.Is(err, http.ErrNotMultipart) || errors.Is(err, http.ErrMissingBoundary) {
+		return &problem{
+			status: http.StatusUnsupportedMediaType, code: codeMediaType,
+			detail: "The body is not declared as a form with files.",
+			action: "Send it as multipart/form-data, with its boundary.",
+		}
 	}
 	he, ok := errors.AsType[*echo.HTTPError](err)
 	if !ok {
@@ -164,7 +202,11 @@ func storeProblem(err error, did effect) *problem {
 		return p
 	}
 	p := &problem{status: http.StatusServiceUnavailable, cause: err}
+	rules, unread := errors.AsType[*blobindex.RulesError](err)
 	switch {
+	case unread && rules.Corrupt():
+		p.code, p.detail = codeRules, "The saved rules of the index are damaged, or of a format that this server does not know."
+		p.action = "The server's log names the object that holds them, and says what to do."
 	case errors.Is(err, bucket.ErrDenied):
 		p.code, p.detail = codeDenied, "The store refuses this server."
 		p.action = "Give the server's account the right to list, read, write and delete in the bucket."

@@ -16,6 +16,7 @@ import (
 
 	"github.com/blobindex/indexd/blobindex"
 	"github.com/blobindex/indexd/blobindex/bucket"
+	"github.com/blobindex/indexd/cas"
 	"github.com/blobindex/indexd/fakes"
 	"github.com/blobindex/indexd/web"
 	"github.com/blobindex/indexd/web/api"
@@ -43,6 +44,26 @@ func refusals() []refusal {
 		}
 	}
 	secret := errors.New("secret: 10.1.2.3/bucket")
+	add := func(s *site) answer { return s.upload("PUT", models+"/x", create, file("f", "body")) }
+	// stored puts a list of that payload into the store; see package cas for the envelope.
+	stored := func(format, payload string) func(*site) answer {
+		return func(s *site) answer {
+			s.put(string(listKey), `{"format":"`+format+`","created":{"nonce":"N","at":"2026-03-01T12:00:00Z"},"seq":1,"nonce":"N",`+
+				`"recent":[],"payload":`+payload+`}`)
+			return s.get(models)
+		}
+	}
+	const blobs = `[{"key":"K","name":"f","size":1,"digest":"sha256:x\\r"}]`
+	one := func(blobs string) string {
+		return `{"grace_ms":86400000,"reaping":[],"entries":[{"id":"x","dedupe_key":"","blobs":` + blobs + `,"size":1,"digest":"",` +
+			`"added_at":"2026-03-01T12:00:00Z","meta":{}}]}`
+	}
+	loading := func(err error, ask func(*site) answer) func(*site) answer {
+		return func(s *site) answer { s.docs.hooks(func() error { return err }, nil, nil); return ask(s) }
+	}
+	saving := func(err error, ask func(*site) answer) func(*site) answer {
+		return func(s *site) answer { s.docs.hooks(nil, func() error { return err }, nil); return ask(s) }
+	}
 	return []refusal{
 		{"bad_request", 400, get(ns + "/cards?limits=3")},
 		{"bad_request", 400, get(ns + "/cards?limit=201")},
@@ -115,6 +136,72 @@ func refusals() []refusal {
 		{"store_unavailable", 503, struck(fakes.Put, fakes.NotApplied(bucket.ErrNotExist), put(""))},
 		{"throttled", 503, struck(fakes.List, fakes.NotApplied(bucket.ErrThrottled), get(ns+"/cards"))},
 		{"throttled", 503, struck(fakes.Put, fakes.NotApplied(bucket.ErrThrottled), put(""))},
+		{"invalid_name", 400, get("/v1/manifests/_/models/entries")},
+		{"invalid_name", 400, get("/v1/manifests/team/_indexd/entries")},
+		{"invalid_id", 400, get(models + "/.x")},
+		{"invalid_id", 400, get(models + "/x/blobs/-")},
+		{"not_found", 404, get(models)},
+		{"entry_exists", 409, func(s *site) answer {
+			s.entry("x", "a")
+			return s.upload("PUT", models+"/x", anyway, file("f", "b"))
+		}},
+		{"changed", 412, func(s *site) answer { s.entry("x", "a"); return add(s) }},
+		{"precondition", 428, func(s *site) answer { return s.do("DELETE", models+"/x", "") }},
+		{"media_type", 415, func(s *site) answer { return s.do("PUT", models+"/x", "{}", create...) }},
+		{"blob_missing", 500, func(s *site) answer {
+			e := s.entry("x", "body")
+			s.mem.Delete(s.t.Context(), []bucket.Key{blobsKey + bucket.Key(e.Blobs[0].Key)})
+			return s.get(blobPath(e, 0))
+		}},
+		{"blob_corrupt", 500, func(s *site) answer {
+			e := s.entry("x", "body")
+			s.put(blobsKey+e.Blobs[0].Key, "secret")
+			return s.get(blobPath(e, 0))
+		}},
+		{"unsupported", 501, loading(cas.ErrUnsupported, get(models))},
+		{"unsupported", 501, loading(cas.ErrNoVersion, get(models))},
+		{"manifest_corrupt", 503, func(s *site) answer { s.put(string(listKey), "secret"); return s.get(models) }},
+		{"manifest_corrupt", 503, func(s *site) answer { s.put(string(listKey), ""); return add(s) }},
+		{"manifest_corrupt", 503, stored("manifest/1", `{"secret":1}`)},
+		{"manifest_corrupt", 503, func(s *site) answer {
+			stored("manifest/1", one(blobs))(s)
+			return s.get(models + "/x/blobs/K")
+		}},
+		{"manifest_format", 503, stored("manifest/2", `{"secret":1}`)},
+		{"manifest_format", 503, func(s *site) answer { stored("lease/1", `{}`)(s); return add(s) }},
+		{"store_denied", 503, loading(bucket.ErrDenied, get(models))},
+		{"store_denied", 503, struck(fakes.Put, fakes.NotApplied(bucket.ErrDenied), add)},
+		{"store_denied", 503, saving(bucket.ErrDenied, add)},
+		{"store_unavailable", 503, loading(secret, get(models))},
+		{"store_unavailable", 503, loading(cas.ErrBackwards, get(models))},
+		{"store_unavailable", 503, loading(secret, add)},
+		{"store_unavailable", 503, saving(secret, add)},
+		{"store_unavailable", 503, struck(fakes.Head, fakes.NotApplied(secret), add)},
+		{"store_unavailable", 503, func(s *site) answer {
+			e := s.entry("x", "body")
+			s.faults.Plan(fakes.Fault{Op: fakes.Open, Kind: fakes.NotApplied(secret)})
+			return s.get(blobPath(e, 0))
+		}},
+		{"throttled", 503, loading(bucket.ErrThrottled, get(models))},
+		{"throttled", 503, struck(fakes.Put, fakes.NotApplied(bucket.ErrThrottled), add)},
+		{"too_large", 413, struck(fakes.Put, fakes.NotApplied(bucket.ErrUnsupported), add)},
+		{"too_large", 413, func(s *site) answer {
+			return s.upload("PUT", models+"/x", create, field("meta", strings.Repeat(" ", 8<<10+1)), file("f", ""))
+		}},
+		{"upload_failed", 503, struck(fakes.Put, fakes.NotApplied(secret), add)},
+		{"upload_failed", 503, func(s *site) answer {
+			s.entry("x", "a")
+			s.faults.Plan(fakes.Fault{Op: fakes.Put, Kind: fakes.NotApplied(bucket.ErrNotExist)})
+			return s.upload("PUT", models+"/y", anyway, file("f", "b"))
+		}},
+		{"upload_failed", 503, struck(fakes.Put, fakes.AppliedThenLost(bucket.ErrUnknown), add)},
+		{"unknown", 503, func(s *site) answer {
+			s.docs.hooks(nil, func() error {
+				s.docs.hooks(func() error { return bucket.ErrDenied }, nil, nil)
+				return bucket.ErrUnknown
+			}, nil)
+			return add(s)
+		}},
 		{"unknown", 503, struck(fakes.Put, fakes.NotApplied(secret), put(""))},
 		{"unknown", 503, struck(fakes.Put, fakes.AppliedThenLost(bucket.ErrUnknown), put(""))},
 		{"unknown", 503, struck(fakes.Put, fakes.AppliedThenLost(secret), func(s *site) answer {
@@ -127,7 +214,7 @@ func refusals() []refusal {
 }
 
 func TestProblems(t *testing.T) {
-	tested := []string{"internal", "timeout"} // below, and in TestCase_C58_Bodies
+	tested := []string{"internal", "timeout", "rules"} // below, in TestCase_C58_Bodies, and in TestRules_Unreadable
 	for _, r := range refusals() {
 		tested = append(tested, r.code)
 		t.Run(r.code, func(t *testing.T) {
@@ -135,12 +222,12 @@ func TestProblems(t *testing.T) {
 			s := newSite(t, logTo(&log))
 			a := r.ask(s)
 			a.problem(r.status, r.code)
-			for _, inner := range []string{"secret", "blobindex", "bucket:", "itemid"} {
+			for _, inner := range []string{"secret", "blobindex", "bucket:", "itemid", "manifest:", "cas:"} {
 				if strings.Contains(a.body, inner) {
 					t.Errorf("the text of an error got out: %s", a.body)
 				}
 			}
-			retry := r.code == "store_unavailable" || r.code == "throttled"
+			retry := slices.Contains([]string{"store_unavailable", "throttled", "upload_failed"}, r.code)
 			if got := a.header.Get("Retry-After"); (got != "") != retry {
 				t.Errorf("Retry-After is %q", got)
 			}

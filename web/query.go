@@ -34,6 +34,8 @@ func routeParams(method, route string) map[string]param {
 	switch method + " " + route {
 	case "GET /":
 		return map[string]param{"index": {max: maxText}, "namespace": {max: maxText}}
+	case "GET " + manifestPage:
+		return map[string]param{"namespace": {max: maxText}, "name": {max: maxText}}
 	case "GET " + namespaceRoute + "/cards":
 		return map[string]param{
 			"limit": {number: true, max: blobindex.MaxCards}, "subkey": {max: maxText}, "owner": {max: maxText},

@@ -21,7 +21,9 @@ type Options struct {
 	Prices Prices
 	// Notice is a line of plain text for the page; nil, or an empty answer, shows none. It must not block.
 	Notice func() string
-	// Timeout is the longest that a request may take; default 60 s.
+	// Manifests are what the routes of manifests work on; nil: they answer that there are none.
+	Manifests *Manifests
+	// Timeout is the longest that a request may take, but for the time in which files stream; default 60 s.
 	Timeout time.Duration
 	// Now is the host's clock, default time.Now.
 	Now func() time.Time
@@ -52,6 +54,7 @@ type Server struct {
 	ready   func(context.Context) error
 	keys    keyMemory
 	names   nameCache
+	shelf   *shelf // nil: there are no manifests
 }
 
 var (
@@ -93,6 +96,7 @@ func New(indexes []*blobindex.Index, ready func(context.Context) error, opt *Opt
 	if s.opt.Log == nil {
 		s.opt.Log = slog.New(slog.DiscardHandler)
 	}
+	s.shelf = newShelf(s.opt.Manifests, s.opt.Now)
 	s.route()
 	return s, nil
 }
@@ -107,12 +111,13 @@ func (s *Server) route() {
 	r := router{e, s}
 	api.RegisterHandlers(r, api.NewStrictHandler(s, nil))
 	r.GET("/", s.page)
+	r.GET(manifestPage, s.manifestPage)
 	r.GET("/ui/:asset", asset)
 	r.GET("/openapi.yaml", description)
 }
 
-// A router puts around each handler what most routes want: Options.Timeout, and for GET an answer that is whole. A route
-// that wants neither, such as a stream, is registered with the Echo itself.
+// A router puts around each handler what most routes want: Options.Timeout, and for GET an answer that is whole; around
+// those of files that stream what these want. A route that wants neither is registered with the Echo itself.
 type router struct {
 	*echo.Echo
 	s *Server
@@ -120,16 +125,26 @@ type router struct {
 
 // GET registers the handler for HEAD as well; net/http drops the body then.
 func (r router) GET(path string, h echo.HandlerFunc, m ...echo.MiddlewareFunc) *echo.Route {
-	m = append(m, whole(!momentary(path)), r.s.limited)
+	if path == blobRoute {
+		m = append(m, streamedOut)
+	} else {
+		m = append(m, whole(!momentary(path)), r.s.limited)
+	}
 	r.Echo.HEAD(path, h, m...)
 	return r.Echo.GET(path, h, m...)
 }
 
 func (r router) POST(path string, h echo.HandlerFunc, m ...echo.MiddlewareFunc) *echo.Route {
+	if path == entriesRoute {
+		return r.Echo.POST(path, h, append(m, r.s.streamedIn)...)
+	}
 	return r.Echo.POST(path, h, append(m, r.s.limited)...)
 }
 
 func (r router) PUT(path string, h echo.HandlerFunc, m ...echo.MiddlewareFunc) *echo.Route {
+	if path == entryRoute {
+		return r.Echo.PUT(path, h, append(m, r.s.streamedIn)...)
+	}
 	return r.Echo.PUT(path, h, append(m, r.s.limited)...)
 }
 
@@ -140,7 +155,7 @@ func (r router) DELETE(path string, h echo.HandlerFunc, m ...echo.MiddlewareFunc
 // momentary reports whether the answers of a GET route tell of their own instant: nothing of them may be kept.
 func momentary(route string) bool {
 	switch route {
-	case "/", "/healthz", "/readyz", namespaceRoute + "/items/:id/explain":
+	case "/", manifestPage, "/healthz", "/readyz", namespaceRoute + "/items/:id/explain":
 		return true
 	}
 	return false

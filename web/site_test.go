@@ -60,6 +60,7 @@ type site struct {
 	mem    *membucket.Bucket
 	faults *fakes.Faulty
 	count  *fakes.Counter
+	docs   *docs // documents of the manifests
 	server *httptest.Server
 	client *http.Client
 }
@@ -84,7 +85,8 @@ func newSite(t *testing.T, change ...func(*web.Options)) *site {
 		}
 		indexes = append(indexes, x)
 	}
-	opt := web.Options{Now: s.clock.now}
+	s.docs = &docs{Objects: s.count, store: s.mem}
+	opt := web.Options{Now: s.clock.now, Manifests: &web.Manifests{Store: s.docs}}
 	for _, f := range change {
 		f(&opt)
 	}
@@ -158,14 +160,15 @@ func (c *checked) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	body, err := io.ReadAll(res.Body)
-	if err != nil {
-		return nil, err
-	}
+	body, broken := io.ReadAll(res.Body)
 	res.Body.Close()
 	res.Body = io.NopCloser(bytes.NewReader(body))
 	if r.Method == http.MethodHead && len(body) > 0 {
 		c.t.Errorf("HEAD %s has a body", r.URL)
+	}
+	if broken != nil {
+		res.Body = io.NopCloser(io.MultiReader(bytes.NewReader(body), brokenOff{broken}))
+		return res, nil
 	}
 	if err := c.check(r, res, body); err != nil {
 		c.t.Errorf("%s %s answers %d not as openapi.yaml says: %v\n%s", r.Method, r.URL, res.StatusCode, err, body)
@@ -188,7 +191,8 @@ func (c *checked) check(r *http.Request, res *http.Response, body []byte) error 
 	if r.Method == http.MethodHead {
 		return nil
 	}
-	if tag, ok := res.Header["Etag"]; ok && route.Operation.Responses.Status(http.StatusNotModified) == nil {
+	if tag, ok := res.Header["Etag"]; ok && route.Method == http.MethodGet &&
+		route.Operation.Responses.Status(http.StatusNotModified) == nil {
 		return fmt.Errorf("an ETag, %s, where no 304 is declared", tag)
 	}
 	if res.StatusCode == http.StatusNotModified {
@@ -199,7 +203,7 @@ func (c *checked) check(r *http.Request, res *http.Response, body []byte) error 
 		if described == nil {
 			described = route.Operation.Responses.Default()
 		}
-		if described.Value.Content.Get(kind) == nil || len(body) == 0 {
+		if described.Value.Content.Get(kind) == nil || len(body) == 0 && kind != "application/octet-stream" {
 			return fmt.Errorf("a body of %q and %d bytes", kind, len(body))
 		}
 		return nil
@@ -210,6 +214,11 @@ func (c *checked) check(r *http.Request, res *http.Response, body []byte) error 
 		Options: &openapi3filter.Options{IncludeResponseStatus: true},
 	})
 }
+
+// brokenOff is the end of an answer that was cut.
+type brokenOff struct{ err error }
+
+func (b brokenOff) Read([]byte) (int, error) { return 0, b.err }
 
 var braces = regexp.MustCompile(`\{[a-z]+\}`)
 

@@ -123,9 +123,13 @@ func webURL(s string) string {
 
 // ExplainItem is GET …/items/{id}/explain.
 func (s *Server) ExplainItem(ctx context.Context, r api.ExplainItemRequestObject) (api.ExplainItemResponseObject, error) {
-	n, id, err := s.item(r.Index, r.Namespace, r.Id)
+	x, n, err := s.namespace(r.Index, r.Namespace)
 	if err != nil {
 		return nil, err
+	}
+	id, err := x.ParseID(ctx, r.Id)
+	if err != nil {
+		return nil, storeProblem(err, reads)
 	}
 	e, err := n.Explain(ctx, id)
 	if err != nil {

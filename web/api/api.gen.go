@@ -10,11 +10,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"mime/multipart"
 	"net/http"
 	"time"
 
 	"github.com/labstack/echo/v4"
 	"github.com/oapi-codegen/runtime"
+	openapi_types "github.com/oapi-codegen/runtime/types"
 )
 
 // Defines values for CardState.
@@ -140,6 +142,19 @@ func (e ProblemType) Valid() bool {
 	}
 }
 
+// Blob defines model for Blob.
+type Blob struct {
+	// Digest `sha256:` and 64 hexadecimal digits.
+	Digest string `json:"digest"`
+
+	// Key Its own: no other file ever has it.
+	Key string `json:"key"`
+
+	// Name The name of the file.
+	Name string `json:"name"`
+	Size int64  `json:"size"`
+}
+
 // Card defines model for Card.
 type Card struct {
 	Id         string    `json:"id"`
@@ -172,6 +187,13 @@ type Cards struct {
 
 	// StaleSince When listing first failed since that answer.
 	StaleSince *time.Time `json:"stale_since"`
+}
+
+// Change defines model for Change.
+type Change struct {
+	// Displaced The entry that had the same dedupe key, if there was one.
+	Displaced []Entry `json:"displaced"`
+	Entry     Entry   `json:"entry"`
 }
 
 // Counts live = shown + beyond_cap + unresolved. These four are of the items that the request asks for, the others of the
@@ -212,6 +234,29 @@ type Ended struct {
 	// StartedAt The time in the id.
 	StartedAt time.Time `json:"started_at"`
 	Subkey    string    `json:"subkey"`
+}
+
+// Entries defines model for Entries.
+type Entries struct {
+	Entries []Entry `json:"entries"`
+}
+
+// Entry defines model for Entry.
+type Entry struct {
+	// AddedAt By the clock of the host that added it.
+	AddedAt time.Time `json:"added_at"`
+	Blobs   []Blob    `json:"blobs"`
+
+	// DedupeKey Empty: it displaces nothing.
+	DedupeKey string `json:"dedupe_key"`
+
+	// Digest SHA-256 over the digests of its blobs, one a line.
+	Digest string            `json:"digest"`
+	Id     string            `json:"id"`
+	Meta   map[string]string `json:"meta"`
+
+	// Size Bytes of all its blobs.
+	Size int64 `json:"size"`
 }
 
 // Explanation defines model for Explanation.
@@ -365,11 +410,33 @@ type Registered struct {
 	Subkey   string     `json:"subkey"`
 }
 
+// Upload defines model for Upload.
+type Upload struct {
+	// DedupeKey The entry that has the same key is displaced; without one, or with an empty one, none is.
+	DedupeKey *string `json:"dedupe_key,omitempty"`
+
+	// File One or more files, each with a `filename` of its own in its Content-Disposition, of at most 255 bytes; at most
+	// 1,000 of them.
+	File []openapi_types.File `json:"file"`
+
+	// Meta What else is to be kept of the entry: one JSON object, of at most 8 KiB.
+	Meta *map[string]string `json:"meta,omitempty"`
+}
+
 // Cursor defines model for Cursor.
 type Cursor = string
 
+// EntryId defines model for EntryId.
+type EntryId = string
+
 // Id defines model for Id.
 type Id = string
+
+// IfMatch defines model for IfMatch.
+type IfMatch = string
+
+// IfNoneMatch defines model for IfNoneMatch.
+type IfNoneMatch = string
 
 // Index defines model for Index.
 type Index = string
@@ -377,14 +444,26 @@ type Index = string
 // Limit defines model for Limit.
 type Limit = int
 
+// ManifestName defines model for ManifestName.
+type ManifestName = string
+
+// ManifestNamespace defines model for ManifestNamespace.
+type ManifestNamespace = string
+
 // Namespace defines model for Namespace.
 type Namespace = string
+
+// Added defines model for Added.
+type Added = Change
 
 // Created defines model for Created.
 type Created = Registered
 
 // Refused RFC 9457, with two members of our own.
 type Refused = Problem
+
+// RefusedUpload RFC 9457, with two members of our own.
+type RefusedUpload = Problem
 
 // GetCardsParams defines parameters for GetCards.
 type GetCardsParams struct {
@@ -428,11 +507,50 @@ type ListRecentParams struct {
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
+// CreateEntryParams defines parameters for CreateEntry.
+type CreateEntryParams struct {
+	// IfMatch The ETag of the state that is to be changed, or `*` for any state of a manifest that is there.
+	IfMatch *IfMatch `json:"If-Match,omitempty"`
+
+	// IfNoneMatch `*` for a manifest that is not there, and that adding creates.
+	IfNoneMatch *IfNoneMatch `json:"If-None-Match,omitempty"`
+}
+
+// RemoveEntryParams defines parameters for RemoveEntry.
+type RemoveEntryParams struct {
+	// IfMatch The ETag of the state that is to be changed, or `*` for any state of a manifest that is there.
+	IfMatch *IfMatch `json:"If-Match,omitempty"`
+
+	// IfNoneMatch `*` for a manifest that is not there, and that adding creates.
+	IfNoneMatch *IfNoneMatch `json:"If-None-Match,omitempty"`
+}
+
+// AddEntryParams defines parameters for AddEntry.
+type AddEntryParams struct {
+	// IfMatch The ETag of the state that is to be changed, or `*` for any state of a manifest that is there.
+	IfMatch *IfMatch `json:"If-Match,omitempty"`
+
+	// IfNoneMatch `*` for a manifest that is not there, and that adding creates.
+	IfNoneMatch *IfNoneMatch `json:"If-None-Match,omitempty"`
+}
+
+// GetBlobParams defines parameters for GetBlob.
+type GetBlobParams struct {
+	// IfNoneMatch ETags of bodies that the client has.
+	IfNoneMatch *string `json:"If-None-Match,omitempty"`
+}
+
 // CreateItemJSONRequestBody defines body for CreateItem for application/json ContentType.
 type CreateItemJSONRequestBody = NewItem
 
 // RegisterItemJSONRequestBody defines body for RegisterItem for application/json ContentType.
 type RegisterItemJSONRequestBody = Labels
+
+// CreateEntryMultipartRequestBody defines body for CreateEntry for multipart/form-data ContentType.
+type CreateEntryMultipartRequestBody = Upload
+
+// AddEntryMultipartRequestBody defines body for AddEntry for multipart/form-data ContentType.
+type AddEntryMultipartRequestBody = Upload
 
 // ServerInterface represents all server handlers.
 type ServerInterface interface {
@@ -472,6 +590,24 @@ type ServerInterface interface {
 	// ListRecent The items that finished lately, last ended first
 	// (GET /v1/indexes/{index}/{namespace}/recent)
 	ListRecent(ctx echo.Context, index Index, namespace Namespace, params ListRecentParams) error
+	// ListEntries The entries of a manifest, in the order in which they were added
+	// (GET /v1/manifests/{namespace}/{name}/entries)
+	ListEntries(ctx echo.Context, namespace ManifestNamespace, name ManifestName) error
+	// CreateEntry Upload files, and add them as an entry whose id the server mints
+	// (POST /v1/manifests/{namespace}/{name}/entries)
+	CreateEntry(ctx echo.Context, namespace ManifestNamespace, name ManifestName, params CreateEntryParams) error
+	// RemoveEntry Take an entry out of the list, and delete its files
+	// (DELETE /v1/manifests/{namespace}/{name}/entries/{id})
+	RemoveEntry(ctx echo.Context, namespace ManifestNamespace, name ManifestName, id EntryId, params RemoveEntryParams) error
+	// GetEntry One entry
+	// (GET /v1/manifests/{namespace}/{name}/entries/{id})
+	GetEntry(ctx echo.Context, namespace ManifestNamespace, name ManifestName, id EntryId) error
+	// AddEntry Upload files, and add them as an entry of that id at the end of the list
+	// (PUT /v1/manifests/{namespace}/{name}/entries/{id})
+	AddEntry(ctx echo.Context, namespace ManifestNamespace, name ManifestName, id EntryId, params AddEntryParams) error
+	// GetBlob The body of a file of an entry, to be saved
+	// (GET /v1/manifests/{namespace}/{name}/entries/{id}/blobs/{key})
+	GetBlob(ctx echo.Context, namespace ManifestNamespace, name ManifestName, id EntryId, key string, params GetBlobParams) error
 }
 
 // ServerInterfaceWrapper converts echo contexts to parameters.
@@ -830,6 +966,315 @@ func (w *ServerInterfaceWrapper) ListRecent(ctx echo.Context) error {
 	return err
 }
 
+// ListEntries converts echo context to params.
+func (w *ServerInterfaceWrapper) ListEntries(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "namespace" -------------
+	var namespace ManifestNamespace
+
+	err = runtime.BindStyledParameterWithOptions("simple", "namespace", ctx.Param("namespace"), &namespace, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter namespace: %s", err))
+	}
+
+	// ------------- Path parameter "name" -------------
+	var name ManifestName
+
+	err = runtime.BindStyledParameterWithOptions("simple", "name", ctx.Param("name"), &name, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter name: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.ListEntries(ctx, namespace, name)
+	return err
+}
+
+// CreateEntry converts echo context to params.
+func (w *ServerInterfaceWrapper) CreateEntry(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "namespace" -------------
+	var namespace ManifestNamespace
+
+	err = runtime.BindStyledParameterWithOptions("simple", "namespace", ctx.Param("namespace"), &namespace, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter namespace: %s", err))
+	}
+
+	// ------------- Path parameter "name" -------------
+	var name ManifestName
+
+	err = runtime.BindStyledParameterWithOptions("simple", "name", ctx.Param("name"), &name, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter name: %s", err))
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params CreateEntryParams
+
+	headers := ctx.Request().Header
+	// ------------- Optional header parameter "If-Match" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("If-Match")]; found {
+		var IfMatch IfMatch
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for If-Match, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "If-Match", valueList[0], &IfMatch, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter If-Match: %s", err))
+		}
+
+		params.IfMatch = &IfMatch
+	}
+	// ------------- Optional header parameter "If-None-Match" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("If-None-Match")]; found {
+		var IfNoneMatch IfNoneMatch
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for If-None-Match, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "If-None-Match", valueList[0], &IfNoneMatch, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter If-None-Match: %s", err))
+		}
+
+		params.IfNoneMatch = &IfNoneMatch
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.CreateEntry(ctx, namespace, name, params)
+	return err
+}
+
+// RemoveEntry converts echo context to params.
+func (w *ServerInterfaceWrapper) RemoveEntry(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "namespace" -------------
+	var namespace ManifestNamespace
+
+	err = runtime.BindStyledParameterWithOptions("simple", "namespace", ctx.Param("namespace"), &namespace, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter namespace: %s", err))
+	}
+
+	// ------------- Path parameter "name" -------------
+	var name ManifestName
+
+	err = runtime.BindStyledParameterWithOptions("simple", "name", ctx.Param("name"), &name, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter name: %s", err))
+	}
+
+	// ------------- Path parameter "id" -------------
+	var id EntryId
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params RemoveEntryParams
+
+	headers := ctx.Request().Header
+	// ------------- Optional header parameter "If-Match" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("If-Match")]; found {
+		var IfMatch IfMatch
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for If-Match, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "If-Match", valueList[0], &IfMatch, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter If-Match: %s", err))
+		}
+
+		params.IfMatch = &IfMatch
+	}
+	// ------------- Optional header parameter "If-None-Match" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("If-None-Match")]; found {
+		var IfNoneMatch IfNoneMatch
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for If-None-Match, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "If-None-Match", valueList[0], &IfNoneMatch, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter If-None-Match: %s", err))
+		}
+
+		params.IfNoneMatch = &IfNoneMatch
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.RemoveEntry(ctx, namespace, name, id, params)
+	return err
+}
+
+// GetEntry converts echo context to params.
+func (w *ServerInterfaceWrapper) GetEntry(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "namespace" -------------
+	var namespace ManifestNamespace
+
+	err = runtime.BindStyledParameterWithOptions("simple", "namespace", ctx.Param("namespace"), &namespace, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter namespace: %s", err))
+	}
+
+	// ------------- Path parameter "name" -------------
+	var name ManifestName
+
+	err = runtime.BindStyledParameterWithOptions("simple", "name", ctx.Param("name"), &name, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter name: %s", err))
+	}
+
+	// ------------- Path parameter "id" -------------
+	var id EntryId
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.GetEntry(ctx, namespace, name, id)
+	return err
+}
+
+// AddEntry converts echo context to params.
+func (w *ServerInterfaceWrapper) AddEntry(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "namespace" -------------
+	var namespace ManifestNamespace
+
+	err = runtime.BindStyledParameterWithOptions("simple", "namespace", ctx.Param("namespace"), &namespace, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter namespace: %s", err))
+	}
+
+	// ------------- Path parameter "name" -------------
+	var name ManifestName
+
+	err = runtime.BindStyledParameterWithOptions("simple", "name", ctx.Param("name"), &name, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter name: %s", err))
+	}
+
+	// ------------- Path parameter "id" -------------
+	var id EntryId
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params AddEntryParams
+
+	headers := ctx.Request().Header
+	// ------------- Optional header parameter "If-Match" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("If-Match")]; found {
+		var IfMatch IfMatch
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for If-Match, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "If-Match", valueList[0], &IfMatch, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter If-Match: %s", err))
+		}
+
+		params.IfMatch = &IfMatch
+	}
+	// ------------- Optional header parameter "If-None-Match" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("If-None-Match")]; found {
+		var IfNoneMatch IfNoneMatch
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for If-None-Match, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "If-None-Match", valueList[0], &IfNoneMatch, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter If-None-Match: %s", err))
+		}
+
+		params.IfNoneMatch = &IfNoneMatch
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.AddEntry(ctx, namespace, name, id, params)
+	return err
+}
+
+// GetBlob converts echo context to params.
+func (w *ServerInterfaceWrapper) GetBlob(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "namespace" -------------
+	var namespace ManifestNamespace
+
+	err = runtime.BindStyledParameterWithOptions("simple", "namespace", ctx.Param("namespace"), &namespace, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter namespace: %s", err))
+	}
+
+	// ------------- Path parameter "name" -------------
+	var name ManifestName
+
+	err = runtime.BindStyledParameterWithOptions("simple", "name", ctx.Param("name"), &name, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter name: %s", err))
+	}
+
+	// ------------- Path parameter "id" -------------
+	var id EntryId
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// ------------- Path parameter "key" -------------
+	var key string
+
+	err = runtime.BindStyledParameterWithOptions("simple", "key", ctx.Param("key"), &key, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter key: %s", err))
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params GetBlobParams
+
+	headers := ctx.Request().Header
+	// ------------- Optional header parameter "If-None-Match" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("If-None-Match")]; found {
+		var IfNoneMatch string
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for If-None-Match, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "If-None-Match", valueList[0], &IfNoneMatch, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter If-None-Match: %s", err))
+		}
+
+		params.IfNoneMatch = &IfNoneMatch
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.GetBlob(ctx, namespace, name, id, key, params)
+	return err
+}
+
 // This is a simple interface which specifies echo.Route addition functions which
 // are present on both echo.Echo and echo.Group, since we want to allow using
 // either of them for path registration
@@ -887,9 +1332,25 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 	router.GET(options.BaseURL+"/v1/indexes/:index/:namespace/items/:id/explain", wrapper.ExplainItem, options.OperationMiddlewares["explainItem"]...)
 	router.GET(options.BaseURL+"/v1/indexes/:index/:namespace/cards", wrapper.GetCards, options.OperationMiddlewares["getCards"]...)
 	router.GET(options.BaseURL+"/v1/indexes/:index/:namespace/recent", wrapper.ListRecent, options.OperationMiddlewares["listRecent"]...)
+	router.GET(options.BaseURL+"/v1/manifests/:namespace/:name/entries", wrapper.ListEntries, options.OperationMiddlewares["listEntries"]...)
+	router.POST(options.BaseURL+"/v1/manifests/:namespace/:name/entries", wrapper.CreateEntry, options.OperationMiddlewares["createEntry"]...)
+	router.DELETE(options.BaseURL+"/v1/manifests/:namespace/:name/entries/:id", wrapper.RemoveEntry, options.OperationMiddlewares["removeEntry"]...)
+	router.GET(options.BaseURL+"/v1/manifests/:namespace/:name/entries/:id", wrapper.GetEntry, options.OperationMiddlewares["getEntry"]...)
+	router.PUT(options.BaseURL+"/v1/manifests/:namespace/:name/entries/:id", wrapper.AddEntry, options.OperationMiddlewares["addEntry"]...)
+	router.GET(options.BaseURL+"/v1/manifests/:namespace/:name/entries/:id/blobs/:key", wrapper.GetBlob, options.OperationMiddlewares["getBlob"]...)
 	router.GET(options.BaseURL+"/healthz", wrapper.GetHealth, options.OperationMiddlewares["getHealth"]...)
 	router.GET(options.BaseURL+"/readyz", wrapper.GetReadiness, options.OperationMiddlewares["getReadiness"]...)
 
+}
+
+type AddedResponseHeaders struct {
+	ETag     *string
+	Location *string
+}
+type AddedJSONResponse struct {
+	Body Change
+
+	Headers AddedResponseHeaders
 }
 
 type CreatedResponseHeaders struct {
@@ -916,6 +1377,24 @@ type RefusedApplicationProblemPlusJSONResponse struct {
 	Body Problem
 
 	Headers RefusedResponseHeaders
+}
+
+type RefusedUploadResponseHeaders struct {
+	Allow      *string
+	Location   *string
+	RetryAfter *int
+}
+type RefusedUploadApplicationProblemPlusJSONResponse struct {
+	Body Problem
+
+	Headers RefusedUploadResponseHeaders
+}
+
+type UnchangedResponseHeaders struct {
+	ETag *string
+}
+type UnchangedResponse struct {
+	Headers UnchangedResponseHeaders
 }
 
 type GetHealthRequestObject struct {
@@ -1634,6 +2113,409 @@ func (response ListRecentdefaultApplicationProblemPlusJSONResponse) VisitListRec
 	return err
 }
 
+type ListEntriesRequestObject struct {
+	Namespace ManifestNamespace `json:"namespace"`
+	Name      ManifestName      `json:"name"`
+}
+
+type ListEntriesResponseObject interface {
+	VisitListEntriesResponse(w http.ResponseWriter) error
+}
+
+type ListEntries200ResponseHeaders struct {
+	ETag *string
+}
+
+type ListEntries200JSONResponse struct {
+	Body    Entries
+	Headers ListEntries200ResponseHeaders
+}
+
+func (response ListEntries200JSONResponse) VisitListEntriesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.ETag != nil {
+		w.Header().Set("ETag", fmt.Sprint(*response.Headers.ETag))
+	}
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListEntries304Response = UnchangedResponse
+
+func (response ListEntries304Response) VisitListEntriesResponse(w http.ResponseWriter) error {
+	if response.Headers.ETag != nil {
+		w.Header().Set("ETag", fmt.Sprint(*response.Headers.ETag))
+	}
+	w.WriteHeader(304)
+	return nil
+}
+
+type ListEntriesdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	Headers    RefusedResponseHeaders
+	StatusCode int
+}
+
+func (response ListEntriesdefaultApplicationProblemPlusJSONResponse) VisitListEntriesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.Allow != nil {
+		w.Header().Set("Allow", fmt.Sprint(*response.Headers.Allow))
+	}
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateEntryRequestObject struct {
+	Namespace ManifestNamespace `json:"namespace"`
+	Name      ManifestName      `json:"name"`
+	Params    CreateEntryParams
+	Body      *multipart.Reader
+}
+
+type CreateEntryResponseObject interface {
+	VisitCreateEntryResponse(w http.ResponseWriter) error
+}
+
+type CreateEntry201JSONResponse struct{ AddedJSONResponse }
+
+func (response CreateEntry201JSONResponse) VisitCreateEntryResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.ETag != nil {
+		w.Header().Set("ETag", fmt.Sprint(*response.Headers.ETag))
+	}
+	if response.Headers.Location != nil {
+		w.Header().Set("Location", fmt.Sprint(*response.Headers.Location))
+	}
+	w.WriteHeader(201)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateEntrydefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	Headers    RefusedUploadResponseHeaders
+	StatusCode int
+}
+
+func (response CreateEntrydefaultApplicationProblemPlusJSONResponse) VisitCreateEntryResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.Allow != nil {
+		w.Header().Set("Allow", fmt.Sprint(*response.Headers.Allow))
+	}
+	if response.Headers.Location != nil {
+		w.Header().Set("Location", fmt.Sprint(*response.Headers.Location))
+	}
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RemoveEntryRequestObject struct {
+	Namespace ManifestNamespace `json:"namespace"`
+	Name      ManifestName      `json:"name"`
+	Id        EntryId           `json:"id"`
+	Params    RemoveEntryParams
+}
+
+type RemoveEntryResponseObject interface {
+	VisitRemoveEntryResponse(w http.ResponseWriter) error
+}
+
+type RemoveEntry200ResponseHeaders struct {
+	ETag *string
+}
+
+type RemoveEntry200JSONResponse struct {
+	Body    Change
+	Headers RemoveEntry200ResponseHeaders
+}
+
+func (response RemoveEntry200JSONResponse) VisitRemoveEntryResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.ETag != nil {
+		w.Header().Set("ETag", fmt.Sprint(*response.Headers.ETag))
+	}
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RemoveEntrydefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	Headers    RefusedResponseHeaders
+	StatusCode int
+}
+
+func (response RemoveEntrydefaultApplicationProblemPlusJSONResponse) VisitRemoveEntryResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.Allow != nil {
+		w.Header().Set("Allow", fmt.Sprint(*response.Headers.Allow))
+	}
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetEntryRequestObject struct {
+	Namespace ManifestNamespace `json:"namespace"`
+	Name      ManifestName      `json:"name"`
+	Id        EntryId           `json:"id"`
+}
+
+type GetEntryResponseObject interface {
+	VisitGetEntryResponse(w http.ResponseWriter) error
+}
+
+type GetEntry200ResponseHeaders struct {
+	ETag *string
+}
+
+type GetEntry200JSONResponse struct {
+	Body    Entry
+	Headers GetEntry200ResponseHeaders
+}
+
+func (response GetEntry200JSONResponse) VisitGetEntryResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.ETag != nil {
+		w.Header().Set("ETag", fmt.Sprint(*response.Headers.ETag))
+	}
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetEntry304Response = UnchangedResponse
+
+func (response GetEntry304Response) VisitGetEntryResponse(w http.ResponseWriter) error {
+	if response.Headers.ETag != nil {
+		w.Header().Set("ETag", fmt.Sprint(*response.Headers.ETag))
+	}
+	w.WriteHeader(304)
+	return nil
+}
+
+type GetEntrydefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	Headers    RefusedResponseHeaders
+	StatusCode int
+}
+
+func (response GetEntrydefaultApplicationProblemPlusJSONResponse) VisitGetEntryResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.Allow != nil {
+		w.Header().Set("Allow", fmt.Sprint(*response.Headers.Allow))
+	}
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type AddEntryRequestObject struct {
+	Namespace ManifestNamespace `json:"namespace"`
+	Name      ManifestName      `json:"name"`
+	Id        EntryId           `json:"id"`
+	Params    AddEntryParams
+	Body      *multipart.Reader
+}
+
+type AddEntryResponseObject interface {
+	VisitAddEntryResponse(w http.ResponseWriter) error
+}
+
+type AddEntry201JSONResponse struct{ AddedJSONResponse }
+
+func (response AddEntry201JSONResponse) VisitAddEntryResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.ETag != nil {
+		w.Header().Set("ETag", fmt.Sprint(*response.Headers.ETag))
+	}
+	if response.Headers.Location != nil {
+		w.Header().Set("Location", fmt.Sprint(*response.Headers.Location))
+	}
+	w.WriteHeader(201)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type AddEntrydefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	Headers    RefusedUploadResponseHeaders
+	StatusCode int
+}
+
+func (response AddEntrydefaultApplicationProblemPlusJSONResponse) VisitAddEntryResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.Allow != nil {
+		w.Header().Set("Allow", fmt.Sprint(*response.Headers.Allow))
+	}
+	if response.Headers.Location != nil {
+		w.Header().Set("Location", fmt.Sprint(*response.Headers.Location))
+	}
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetBlobRequestObject struct {
+	Namespace ManifestNamespace `json:"namespace"`
+	Name      ManifestName      `json:"name"`
+	Id        EntryId           `json:"id"`
+	Key       string            `json:"key"`
+	Params    GetBlobParams
+}
+
+type GetBlobResponseObject interface {
+	VisitGetBlobResponse(w http.ResponseWriter) error
+}
+
+type GetBlob200ResponseHeaders struct {
+	ContentDisposition *string
+	ContentLength      *int64
+	ETag               *string
+	ReprDigest         *string
+}
+
+type GetBlob200ApplicationoctetStreamResponse struct {
+	Body          io.Reader
+	Headers       GetBlob200ResponseHeaders
+	ContentLength int64
+}
+
+func (response GetBlob200ApplicationoctetStreamResponse) VisitGetBlobResponse(w http.ResponseWriter) error {
+
+	w.Header().Set("Content-Type", "application/octet-stream")
+	if response.ContentLength != 0 {
+		w.Header().Set("Content-Length", fmt.Sprint(response.ContentLength))
+	}
+	if response.Headers.ContentDisposition != nil {
+		w.Header().Set("Content-Disposition", fmt.Sprint(*response.Headers.ContentDisposition))
+	}
+	if response.Headers.ContentLength != nil {
+		w.Header().Set("Content-Length", fmt.Sprint(*response.Headers.ContentLength))
+	}
+	if response.Headers.ETag != nil {
+		w.Header().Set("ETag", fmt.Sprint(*response.Headers.ETag))
+	}
+	if response.Headers.ReprDigest != nil {
+		w.Header().Set("Repr-Digest", fmt.Sprint(*response.Headers.ReprDigest))
+	}
+	w.WriteHeader(200)
+
+	if closer, ok := response.Body.(io.ReadCloser); ok {
+		defer closer.Close()
+	}
+	_, err := io.Copy(w, response.Body)
+	return err
+}
+
+type GetBlob304ResponseHeaders struct {
+	ETag *string
+}
+
+type GetBlob304Response struct {
+	Headers GetBlob304ResponseHeaders
+}
+
+func (response GetBlob304Response) VisitGetBlobResponse(w http.ResponseWriter) error {
+	if response.Headers.ETag != nil {
+		w.Header().Set("ETag", fmt.Sprint(*response.Headers.ETag))
+	}
+	w.WriteHeader(304)
+	return nil
+}
+
+type GetBlobdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	Headers    RefusedResponseHeaders
+	StatusCode int
+}
+
+func (response GetBlobdefaultApplicationProblemPlusJSONResponse) VisitGetBlobResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.Allow != nil {
+		w.Header().Set("Allow", fmt.Sprint(*response.Headers.Allow))
+	}
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 // StrictServerInterface represents all server handlers.
 type StrictServerInterface interface {
 	// GetHealth Whether the process is up
@@ -1672,6 +2554,24 @@ type StrictServerInterface interface {
 	// ListRecent The items that finished lately, last ended first
 	// (GET /v1/indexes/{index}/{namespace}/recent)
 	ListRecent(ctx context.Context, request ListRecentRequestObject) (ListRecentResponseObject, error)
+	// ListEntries The entries of a manifest, in the order in which they were added
+	// (GET /v1/manifests/{namespace}/{name}/entries)
+	ListEntries(ctx context.Context, request ListEntriesRequestObject) (ListEntriesResponseObject, error)
+	// CreateEntry Upload files, and add them as an entry whose id the server mints
+	// (POST /v1/manifests/{namespace}/{name}/entries)
+	CreateEntry(ctx context.Context, request CreateEntryRequestObject) (CreateEntryResponseObject, error)
+	// RemoveEntry Take an entry out of the list, and delete its files
+	// (DELETE /v1/manifests/{namespace}/{name}/entries/{id})
+	RemoveEntry(ctx context.Context, request RemoveEntryRequestObject) (RemoveEntryResponseObject, error)
+	// GetEntry One entry
+	// (GET /v1/manifests/{namespace}/{name}/entries/{id})
+	GetEntry(ctx context.Context, request GetEntryRequestObject) (GetEntryResponseObject, error)
+	// AddEntry Upload files, and add them as an entry of that id at the end of the list
+	// (PUT /v1/manifests/{namespace}/{name}/entries/{id})
+	AddEntry(ctx context.Context, request AddEntryRequestObject) (AddEntryResponseObject, error)
+	// GetBlob The body of a file of an entry, to be saved
+	// (GET /v1/manifests/{namespace}/{name}/entries/{id}/blobs/{key})
+	GetBlob(ctx context.Context, request GetBlobRequestObject) (GetBlobResponseObject, error)
 }
 
 type StrictHandlerFunc func(ctx echo.Context, request any) (any, error)
@@ -2043,6 +2943,183 @@ func (sh *strictHandler) ListRecent(ctx echo.Context, index Index, namespace Nam
 		return err
 	} else if validResponse, ok := response.(ListRecentResponseObject); ok {
 		return validResponse.VisitListRecentResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// ListEntries operation middleware
+func (sh *strictHandler) ListEntries(ctx echo.Context, namespace ManifestNamespace, name ManifestName) error {
+	var request ListEntriesRequestObject
+
+	request.Namespace = namespace
+	request.Name = name
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.ListEntries(ctx.Request().Context(), request.(ListEntriesRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListEntries")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(ListEntriesResponseObject); ok {
+		return validResponse.VisitListEntriesResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// CreateEntry operation middleware
+func (sh *strictHandler) CreateEntry(ctx echo.Context, namespace ManifestNamespace, name ManifestName, params CreateEntryParams) error {
+	var request CreateEntryRequestObject
+
+	request.Namespace = namespace
+	request.Name = name
+	request.Params = params
+
+	if reader, err := ctx.Request().MultipartReader(); err != nil {
+		return err
+	} else {
+		request.Body = reader
+	}
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.CreateEntry(ctx.Request().Context(), request.(CreateEntryRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "CreateEntry")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(CreateEntryResponseObject); ok {
+		return validResponse.VisitCreateEntryResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// RemoveEntry operation middleware
+func (sh *strictHandler) RemoveEntry(ctx echo.Context, namespace ManifestNamespace, name ManifestName, id EntryId, params RemoveEntryParams) error {
+	var request RemoveEntryRequestObject
+
+	request.Namespace = namespace
+	request.Name = name
+	request.Id = id
+	request.Params = params
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.RemoveEntry(ctx.Request().Context(), request.(RemoveEntryRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "RemoveEntry")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(RemoveEntryResponseObject); ok {
+		return validResponse.VisitRemoveEntryResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// GetEntry operation middleware
+func (sh *strictHandler) GetEntry(ctx echo.Context, namespace ManifestNamespace, name ManifestName, id EntryId) error {
+	var request GetEntryRequestObject
+
+	request.Namespace = namespace
+	request.Name = name
+	request.Id = id
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.GetEntry(ctx.Request().Context(), request.(GetEntryRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetEntry")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(GetEntryResponseObject); ok {
+		return validResponse.VisitGetEntryResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// AddEntry operation middleware
+func (sh *strictHandler) AddEntry(ctx echo.Context, namespace ManifestNamespace, name ManifestName, id EntryId, params AddEntryParams) error {
+	var request AddEntryRequestObject
+
+	request.Namespace = namespace
+	request.Name = name
+	request.Id = id
+	request.Params = params
+
+	if reader, err := ctx.Request().MultipartReader(); err != nil {
+		return err
+	} else {
+		request.Body = reader
+	}
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.AddEntry(ctx.Request().Context(), request.(AddEntryRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "AddEntry")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(AddEntryResponseObject); ok {
+		return validResponse.VisitAddEntryResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// GetBlob operation middleware
+func (sh *strictHandler) GetBlob(ctx echo.Context, namespace ManifestNamespace, name ManifestName, id EntryId, key string, params GetBlobParams) error {
+	var request GetBlobRequestObject
+
+	request.Namespace = namespace
+	request.Name = name
+	request.Id = id
+	request.Key = key
+	request.Params = params
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.GetBlob(ctx.Request().Context(), request.(GetBlobRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetBlob")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(GetBlobResponseObject); ok {
+		return validResponse.VisitGetBlobResponse(ctx.Response())
 	} else if response != nil {
 		return fmt.Errorf("unexpected response type: %T", response)
 	}

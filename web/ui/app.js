@@ -1,13 +1,13 @@
-// Makes the page tick each second, and puts a fresh one in its place every other second. Without it the page
+// Makes the page tick each second, and puts a fresh one in its place every other second, or as seldom as data-every says. Without it the page
 // reloads by itself. Ages count from the server's instant: this device's clock is not asked what time it is.
 "use strict";
 
-const every = 2000, slowest = 30000;
+const every = Number(document.getElementById("main").dataset.every) || 2000, slowest = 30000;
 let base = performance.now(); // when the shown page's data-now was true
 let wait = every, timer = 0, asking = null, failing = false;
 
 document.documentElement.classList.add("scripted");
-document.getElementById("pick").addEventListener("change", (e) => {
+document.getElementById("pick")?.addEventListener("change", (e) => {
   const form = e.currentTarget;
   // Another index has other namespaces: let the server choose.
   if (e.target.id === "pick-index") form.querySelector("#pick-namespace")?.removeAttribute("name");
@@ -94,12 +94,10 @@ function pulse(text, still) {
   say(p, text);
 }
 
-function offline(on) {
+function offline(what) {
   const p = document.getElementById("offline");
-  if (on && p.hidden) {
-    p.textContent = `The server has not answered since ${new Date().toLocaleTimeString()}. This is the last page it sent.`;
-  }
-  p.hidden = !on;
+  if (what && p.hidden) p.textContent = `${what} since ${new Date().toLocaleTimeString()}. This is the last page it sent.`;
+  p.hidden = !what;
 }
 
 // final: the server has said that asking again changes nothing.
@@ -110,17 +108,20 @@ async function refresh() {
   const giveUp = setTimeout(() => asking.abort(), slowest);
   try {
     const r = await fetch(location.href, { headers: { Accept: "text/html" }, cache: "no-store", signal: asking.signal });
-    show(await r.text());
+    const html = await r.text();
     failing = !r.ok;
-    offline(false);
+    // A list that the store does not show just now is kept; the server keeps none.
+    const keep = r.status >= 500 && "keep" in document.getElementById("main").dataset;
+    if (!keep) show(html);
+    offline(keep ? "The server could not read the list" : "");
   } catch {
     if (document.hidden) return;
     failing = true;
-    offline(true);
+    offline("The server has not answered");
   } finally {
     clearTimeout(giveUp);
   }
-  wait = failing ? Math.min(2 * wait, slowest) : every;
+  wait = failing ? Math.max(Math.min(2 * wait, slowest), every) : every;
   state();
 }
 

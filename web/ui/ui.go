@@ -1,6 +1,6 @@
-// Package ui is the page that people look at: what it shows (Page) and how (a template, a style sheet, a small script
-// and an icon, all embedded). It knows no store and no server; package web fills the Page in. The page works without
-// the script, which only makes it tick and refresh.
+// Package ui is the pages that people look at: what they show (Page, ManifestPage) and how (templates, a style sheet, a small
+// script and an icon, all embedded). It knows no store and no server; package web fills the pages in. They work without
+// the script, which only makes them tick and refresh.
 package ui
 
 import (
@@ -38,6 +38,7 @@ type View struct {
 	Price       string // "$0"
 	Base        string // of the server's URLs, as the browser knows it
 	API         string // the path below which the API tells the same
+	Manifests   bool   // there is a page of them
 }
 
 // A Card is one running item. Title is never empty; State is "running" or "unknown"; URL is an http or https URL, or empty.
@@ -76,12 +77,13 @@ type File struct {
 	Body []byte
 }
 
-//go:embed page.html app.css app.js icon.svg
+//go:embed page.html manifest.html app.css app.js icon.svg
 var files embed.FS
 
-var page = template.Must(template.New("page.html").Funcs(template.FuncMap{
-	"age": age, "clock": clock, "until": until, "stamp": stamp, "millis": time.Time.UnixMilli, "percent": percent,
-}).ParseFS(files, "page.html"))
+var pages = template.Must(template.New("").Funcs(template.FuncMap{
+	"age": age, "clock": clock, "until": until, "stamp": stamp, "millis": time.Time.UnixMilli, "percent": percent, "size": Size,
+	"short": short,
+}).ParseFS(files, "page.html", "manifest.html"))
 
 // Asset returns the file that the page refers to as /ui/name.
 func Asset(name string) (File, bool) {
@@ -102,8 +104,12 @@ func Asset(name string) (File, bool) {
 
 // Render writes the page as HTML.
 func Render(w io.Writer, p Page) error {
-	if err := page.Execute(w, p); err != nil {
-		return fmt.Errorf("rendering the page: %w", err)
+	return execute(w, "page.html", p)
+}
+
+func execute(w io.Writer, name string, data any) error {
+	if err := pages.ExecuteTemplate(w, name, data); err != nil {
+		return fmt.Errorf("rendering %s: %w", name, err)
 	}
 	return nil
 }
