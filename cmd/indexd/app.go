@@ -40,11 +40,14 @@ func (a *app) run(ctx context.Context, args []string) int {
 const rootHelp = `indexd keeps a "running now" list that never loses an entry, on nothing but a directory or a bucket: one empty
 object for each item, so that no producer can overwrite another's.
 
+A bucket is file:///dir, ./dir, s3://bucket[/path][?endpoint=URL&region=NAME] with the credentials that the AWS tools find,
+or gs://bucket[/path] with Application Default Credentials.
+
 Settings come from flags, then the environment (INDEXD_BUCKET, INDEXD_CONFIG, INDEXD_INDEX, INDEXD_NAMESPACE,
 INDEXD_LISTEN, INDEXD_CARDS, INDEXD_RESOLVES), then the file named by --config, then the defaults.
 
-Exit status: 0 done; 1 failed; 2 usage; 3 the bucket breaks a guarantee that this needs; 4 outcome unknown, look
-before you repeat; 75 busy, try later.`
+Exit status: 0 done; 1 failed; 2 usage; 3 the bucket breaks a guarantee that this needs, or the configuration differs from
+the index's rules; 4 outcome unknown, look before you repeat; 75 busy, try later.`
 
 func (a *app) root() *cobra.Command {
 	var wantsVersion bool
@@ -74,7 +77,8 @@ func (a *app) root() *cobra.Command {
 		return usagef("%s; \"%s --help\" lists the flags", flagText(err), cmd.CommandPath())
 	})
 	root.AddCommand(a.serveCommand(), a.demoCommand(), a.registerCommand(), a.heartbeatCommand(), a.finishCommand(),
-		a.lsCommand(), a.cardsCommand(), a.recentCommand(), a.explainCommand(), a.pruneCommand(), a.versionCommand())
+		a.lsCommand(), a.cardsCommand(), a.recentCommand(), a.explainCommand(), a.pruneCommand(), a.manifestCommand(),
+		a.doctorCommand(), a.versionCommand())
 	a.addCompletion(root)
 	addHelp(root)
 	return root
@@ -87,7 +91,11 @@ func unknownCommand(parent *cobra.Command, name string) error {
 	if like := parent.SuggestionsFor(name); len(like) > 0 {
 		meant = fmt.Sprintf("did you mean %q? ", like[0])
 	}
-	return usagef("unknown command %.80q; %s\"indexd help\" lists the commands", name, meant)
+	help := "indexd help"
+	if parent.HasParent() && parent.HasAvailableSubCommands() {
+		help += " " + parent.Name()
+	}
+	return usagef("unknown command %.80q; %s%q lists the commands", name, meant, help)
 }
 
 // addHelp adds the command help, which is cobra's but for its answer to a command that does not exist.
@@ -120,6 +128,8 @@ func flagText(err error) string {
 		give = "a whole number that can be used"
 	case "bool":
 		give = "true or false"
+	case "duration":
+		give = "a duration such as 36h"
 	}
 	return fmt.Sprintf("--%s is %.40q; give %s", invalid.GetFlag().Name, invalid.GetValue(), give)
 }

@@ -4,15 +4,13 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"net/url"
-	"path/filepath"
-	"strings"
 	"sync"
 	"time"
 
 	"github.com/blobindex/indexd/blobindex/bucket"
-	"github.com/blobindex/indexd/blobindex/bucket/dirbucket"
-	"github.com/blobindex/indexd/blobindex/bucket/membucket"
+	"github.com/blobindex/indexd/blobindex/bucket/openbucket"
+	"github.com/blobindex/indexd/cas"
+	"github.com/blobindex/indexd/web"
 )
 
 // A use says what a command may do with a bucket.
@@ -20,80 +18,54 @@ type use int
 
 const (
 	existing use = iota // it must be there
-	creating            // it is made if it is not there
+	creating            // a directory is made if it is not there
 	serving             // as creating, and it may be in memory: the process lives as long as its bucket has to
 )
 
 // A lazyBucket opens its bucket at the first request. What is refused before any request (a bad id, labels that are too
 // long) therefore leaves no directory behind. Its methods are safe for concurrent use.
 type lazyBucket struct {
-	open func() (bucket.Objects, error)
+	location *openbucket.Location
+	use      use
 
 	mu      sync.Mutex // guards objects and err
-	objects bucket.Objects
+	objects openbucket.Bucket
 	err     error
 }
 
 // parseBucket checks a bucket's address and returns the bucket, not opened yet. The errors are usage errors.
 func parseBucket(address string, u use) (*lazyBucket, error) {
-	if address == "mem://" {
-		if u != serving {
-			return nil, usagef("the bucket mem:// lives only as long as its process: use it with serve, or name a " +
-				"directory with --bucket file:///dir")
-		}
-		return &lazyBucket{open: func() (bucket.Objects, error) { return membucket.New(nil), nil }}, nil
-	}
-	dir, err := bucketDir(address)
+	l, err := openbucket.Parse(address)
 	if err != nil {
 		return nil, err
 	}
-	return &lazyBucket{open: func() (bucket.Objects, error) {
-		var b *dirbucket.Bucket
-		var err error
-		if u == existing {
-			b, err = dirbucket.Open(dir, nil)
-		} else {
-			b, err = dirbucket.Create(dir, nil)
-		}
-		if err != nil {
-			return nil, err // not b, which would be an interface that is not nil
-		}
-		return b, nil
-	}}, nil
+	if l.Scheme() == "mem" && u != serving {
+		return nil, usagef("the bucket mem:// lives only as long as its process: use it with serve, or name a " +
+			"directory or a bucket, such as --bucket file:///dir or s3://bucket")
+	}
+	return &lazyBucket{location: l, use: u}, nil
 }
 
-// bucketDir returns the directory that an address names: file:///dir, or a path that cannot be taken for anything else.
-func bucketDir(address string) (string, error) {
-	dir := address
-	switch scheme, _, isURL := strings.Cut(address, "://"); {
-	case isURL && scheme != "file":
-		return "", usagef("the bucket %.200q has a scheme that this program has no driver for; use file:///dir", address)
-	case isURL:
-		u, err := url.Parse(address)
-		if err != nil || u.Host != "" || u.RawQuery != "" || u.Fragment != "" || u.User != nil {
-			return "", usagef("the bucket %.200q is no file URL; write file:///dir, with three slashes", address)
-		}
-		dir = u.Path
-	case !filepath.IsAbs(address) && !strings.HasPrefix(address, "./") && !strings.HasPrefix(address, "../"):
-		return "", usagef("the bucket %.200q is no address; write file:///dir, or ./dir for a directory here", address)
+// prices are what the store asks for requests, at list price in US dollars: S3 Standard in us-east-1
+// (https://aws.amazon.com/s3/pricing/) and Standard storage in a US region (https://cloud.google.com/storage/pricing).
+// A directory, memory and somebody's own server charge nothing.
+func (b *lazyBucket) prices() web.Prices {
+	if b.location.Cloud() {
+		return web.Prices{ListPer1000: 0.005, GetPer1000: 0.0004}
 	}
-	// What an unset variable leaves of a path is refused, like an empty prefix.
-	if clean := filepath.Clean(dir); strings.TrimSpace(dir) == "" || clean == "." || clean == filepath.Dir(clean) {
-		return "", usagef("the bucket %.200q names no directory of its own; write file:///dir, or ./dir for a directory here",
-			address)
-	}
-	if strings.Contains(dir, "\x00") {
-		return "", usagef("the bucket %.200q has a NUL in its path", address)
-	}
-	return dir, nil
+	return web.Prices{}
 }
 
-// get opens the bucket, once.
-func (b *lazyBucket) get() (bucket.Objects, error) {
+// get opens the bucket, once. Whoever asks first has its context used for that.
+func (b *lazyBucket) get(ctx context.Context) (bucket.Objects, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.objects == nil && b.err == nil {
-		b.objects, b.err = b.open()
+		open := b.location.Create
+		if b.use == existing {
+			open = b.location.Open
+		}
+		b.objects, b.err = open(ctx)
 	}
 	return b.objects, b.err
 }
@@ -102,16 +74,19 @@ func (b *lazyBucket) get() (bucket.Objects, error) {
 func (b *lazyBucket) Close() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if c, ok := b.objects.(io.Closer); ok {
-		return c.Close()
+	if b.objects != nil {
+		return b.objects.Close()
 	}
 	return nil
 }
 
-var _ bucket.Objects = (*lazyBucket)(nil)
+var (
+	_ bucket.Objects = (*lazyBucket)(nil)
+	_ cas.Store      = (*lazyBucket)(nil)
+)
 
 func (b *lazyBucket) List(ctx context.Context, req bucket.ListRequest, fn func(bucket.Page) error) error {
-	o, err := b.get()
+	o, err := b.get(ctx)
 	if err != nil {
 		return err
 	}
@@ -119,7 +94,7 @@ func (b *lazyBucket) List(ctx context.Context, req bucket.ListRequest, fn func(b
 }
 
 func (b *lazyBucket) Put(ctx context.Context, key bucket.Key, body io.Reader) (time.Time, error) {
-	o, err := b.get()
+	o, err := b.get(ctx)
 	if err != nil {
 		return time.Time{}, err
 	}
@@ -127,7 +102,7 @@ func (b *lazyBucket) Put(ctx context.Context, key bucket.Key, body io.Reader) (t
 }
 
 func (b *lazyBucket) Open(ctx context.Context, key bucket.Key) (io.ReadCloser, error) {
-	o, err := b.get()
+	o, err := b.get(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -135,7 +110,7 @@ func (b *lazyBucket) Open(ctx context.Context, key bucket.Key) (io.ReadCloser, e
 }
 
 func (b *lazyBucket) Head(ctx context.Context, key bucket.Key) (bucket.Object, error) {
-	o, err := b.get()
+	o, err := b.get(ctx)
 	if err != nil {
 		return bucket.Object{}, err
 	}
@@ -143,7 +118,7 @@ func (b *lazyBucket) Head(ctx context.Context, key bucket.Key) (bucket.Object, e
 }
 
 func (b *lazyBucket) Delete(ctx context.Context, keys []bucket.Key) []error {
-	o, err := b.get()
+	o, err := b.get(ctx)
 	if err == nil {
 		return o.Delete(ctx, keys)
 	}
@@ -152,4 +127,33 @@ func (b *lazyBucket) Delete(ctx context.Context, keys []bucket.Key) []error {
 		errs[i] = fmt.Errorf("deleting %q: %w", key, err)
 	}
 	return errs
+}
+
+// store is the bucket as one with conditional writes; cas.ErrUnsupported where its driver has none.
+func (b *lazyBucket) store(ctx context.Context) (cas.Store, error) {
+	o, err := b.get(ctx)
+	if err != nil {
+		return nil, err
+	}
+	s, ok := o.(cas.Store)
+	if !ok {
+		return nil, fmt.Errorf("%s:// has no conditional writes: %w", b.location.Scheme(), cas.ErrUnsupported)
+	}
+	return s, nil
+}
+
+func (b *lazyBucket) Load(ctx context.Context, key bucket.Key) (cas.Object, error) {
+	s, err := b.store(ctx)
+	if err != nil {
+		return cas.Object{}, err
+	}
+	return s.Load(ctx, key)
+}
+
+func (b *lazyBucket) Save(ctx context.Context, key bucket.Key, body []byte, p cas.Precondition) (cas.Version, error) {
+	s, err := b.store(ctx)
+	if err != nil {
+		return "", err
+	}
+	return s.Save(ctx, key, body, p)
 }

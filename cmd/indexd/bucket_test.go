@@ -32,37 +32,12 @@ func TestConformance(t *testing.T) {
 	})
 }
 
-// TestBucketDir: which addresses name a directory.
-func TestBucketDir(t *testing.T) {
-	for address, want := range map[string]string{
-		"./indexd-data":       "./indexd-data",
-		"../x":                "../x",
-		"/var/lib/indexd":     "/var/lib/indexd",
-		"file:///var/lib/x":   "/var/lib/x",
-		"file:///with%20room": "/with room",
-		"":                    "",
-		" ":                   "",
-		".":                   "",
-		"./":                  "",
-		"./.":                 "",
-		"/":                   "",
-		"//":                  "",
-		"file://":             "",
-		"file:///":            "",
-		"file:///..":          "",
-		"file:///%00":         "",
-		"file://./x":          "",
-		"file:///%zz":         "",
-		"x":                   "",
-		"gs://x":              "",
-		"mem://x":             "",
-	} {
-		got, err := bucketDir(address)
-		if got != want || (err == nil) != (want != "") {
-			t.Errorf("bucketDir(%q) = %q, %v; want %q", address, got, err, want)
-		}
-		if err != nil && exitStatus(err) != exitUsage {
-			t.Errorf("bucketDir(%q): status %d", address, exitStatus(err))
+// TestParseBucket: what is no address is wrong usage, told without a request.
+func TestParseBucket(t *testing.T) {
+	for _, address := range []string{"", "x", "https://b/c", "s3://", "gs://a:b@c", "mem://", "file://x/y"} {
+		_, err := parseBucket(address, creating)
+		if err == nil || exitStatus(err) != exitUsage {
+			t.Errorf("parseBucket(%q): %v, status %d", address, err, exitStatus(err))
 		}
 	}
 }

@@ -11,7 +11,7 @@ import (
 )
 
 // addCompletion adds the command completion, which is cobra's but for its answers to wrong usage, and tells it what the
-// commands take: file names for --bucket and --config alone.
+// commands take: file names for --bucket, --config and what is uploaded alone.
 func (a *app) addCompletion(root *cobra.Command) {
 	root.InitDefaultCompletionCmd()
 	known := map[string]cobra.CompletionFunc{
@@ -32,18 +32,28 @@ func (a *app) addCompletion(root *cobra.Command) {
 			}
 			continue
 		}
-		cmd.ValidArgsFunction = cobra.NoFileCompletions
-		cmd.Flags().VisitAll(func(f *pflag.Flag) {
-			complete := known[f.Name]
-			if complete == nil {
-				complete = cobra.NoFileCompletions
-			}
-			if f.Name != "bucket" && f.Name != "config" {
-				// It fails only if the flag has one already.
-				_ = cmd.RegisterFlagCompletionFunc(f.Name, complete)
-			}
-		})
+		completes(cmd, known)
 	}
+}
+
+// completes tells the completion what a command, and those below it, take.
+func completes(cmd *cobra.Command, known map[string]cobra.CompletionFunc) {
+	for _, sub := range cmd.Commands() {
+		completes(sub, known)
+	}
+	if cmd.ValidArgsFunction == nil {
+		cmd.ValidArgsFunction = cobra.NoFileCompletions
+	}
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		complete := known[f.Name]
+		if complete == nil {
+			complete = cobra.NoFileCompletions
+		}
+		if f.Name != "bucket" && f.Name != "config" {
+			// It fails only if the flag has one already.
+			_ = cmd.RegisterFlagCompletionFunc(f.Name, complete)
+		}
+	})
 }
 
 // completeIndex offers the configured indexes, as far as the configuration can be read.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/blobindex/indexd/blobindex"
 	"github.com/blobindex/indexd/blobindex/bucket"
+	"github.com/blobindex/indexd/blobindex/bucket/openbucket"
 	"github.com/blobindex/indexd/blobindex/itemid"
 )
 
@@ -19,7 +20,7 @@ const (
 	exitDone    = 0
 	exitFailed  = 1  // nothing half-done is left, or the message says what is
 	exitUsage   = 2  // a flag, an argument or the configuration is wrong; nothing was asked of the bucket
-	exitBroken  = 3  // the bucket breaks a guarantee that the command needs
+	exitBroken  = 3  // the bucket breaks a guarantee that the command needs, or the rules given differ from the saved ones
 	exitUnknown = 4  // a write may have been applied: look before repeating it
 	exitBusy    = 75 // EX_TEMPFAIL of sysexits.h: try later
 )
@@ -36,13 +37,24 @@ type statusError struct {
 func (e *statusError) Error() string { return e.err.Error() }
 func (e *statusError) Unwrap() error { return e.err }
 
+// An advisedError is an error with what to do about it, in the place of what message would advise.
+type advisedError struct {
+	err    error
+	advice string
+}
+
+func (e *advisedError) Error() string { return e.err.Error() }
+func (e *advisedError) Unwrap() error { return e.err }
+
 // usagef returns an error for wrong usage.
 func usagef(format string, args ...any) error {
 	return &statusError{exitUsage, fmt.Errorf(format, args...)}
 }
 
 // usageErrors are what the packages below answer to arguments that cannot be right.
-var usageErrors = []error{blobindex.ErrName, blobindex.ErrLabels, blobindex.ErrRequest, itemid.ErrInvalid}
+var usageErrors = []error{
+	blobindex.ErrName, blobindex.ErrLabels, blobindex.ErrRequest, itemid.ErrInvalid, openbucket.ErrAddress, openbucket.ErrConfig,
+}
 
 // exitStatus is the one place where errors become exit statuses.
 func exitStatus(err error) int {
@@ -56,7 +68,7 @@ func exitStatus(err error) int {
 		return exitUnknown
 	case slices.ContainsFunc(usageErrors, func(e error) bool { return errors.Is(err, e) }):
 		return exitUsage
-	case errors.Is(err, bucket.ErrThrottled):
+	case errors.Is(err, bucket.ErrThrottled), errors.Is(err, blobindex.ErrRulesChanging):
 		return exitBusy
 	}
 	return exitFailed
@@ -65,7 +77,7 @@ func exitStatus(err error) int {
 // packageNames finds the names of packages that begin an error, or an error within another one, outside of quotes; and
 // the sentinel for what is not there, behind a text that says what.
 var packageNames = regexp.MustCompile(`("(?:\\.|[^"\\])*")|: bucket: not found|` +
-	`(^|: |; |\()(?:(?:blobindex|bucket|dirbucket|itemid|prune|resolve|web): )+`)
+	`(^|: |; |\()(?:(?:blobindex|bucket|cas|dirbucket|gcsbucket|itemid|manifest|openbucket|probe|prune|resolve|s3bucket|web): )+`)
 
 // readable makes the text of an error one line for people, who need not know of our packages.
 func readable(text string) string { return packageNames.ReplaceAllString(oneLine(text), "$1$2") }
@@ -74,7 +86,10 @@ func readable(text string) string { return packageNames.ReplaceAllString(oneLine
 func message(err error) string {
 	text := readable(err.Error())
 	var clock *blobindex.ClockError
+	var advised *advisedError
 	switch {
+	case errors.As(err, &advised):
+		return text + "; " + advised.advice
 	case errors.As(err, &clock):
 		return strings.Replace(text, readable(clock.Error()), clockText(clock), 1)
 	case errors.Is(err, bucket.ErrUnknown):

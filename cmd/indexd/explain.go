@@ -18,7 +18,13 @@ func (a *app) explainCommand() *cobra.Command {
 		Long:  `Say why an item is shown or hidden: by which key, which rule and whose clock, and when that will change.`,
 		Args:  takes(1, 1, "one ID"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.withItem(cmd, args[0], func(s *session, id itemid.ID) error { return a.explain(cmd, s, id) })
+			return a.with(cmd, existing, func(s *session) error {
+				id, err := s.index.ParseID(cmd.Context(), args[0])
+				if err != nil {
+					return err
+				}
+				return a.explain(cmd, s, id)
+			})
 		},
 	}
 	indexFlags(cmd)

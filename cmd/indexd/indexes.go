@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -12,6 +13,7 @@ import (
 	"github.com/blobindex/indexd/blobindex/bucket"
 	"github.com/blobindex/indexd/blobindex/itemid"
 	"github.com/blobindex/indexd/blobindex/resolve"
+	"github.com/blobindex/indexd/cas"
 	"github.com/blobindex/indexd/prune"
 )
 
@@ -53,6 +55,20 @@ type wiring struct {
 	sweeper *blobindex.Sweeper // nil: reading deletes nothing
 	limits  *blobindex.Limits  // shared by all indexes; nil: each has its own
 	log     *slog.Logger
+
+	rules  cas.Store                              // where the rules are saved
+	save   bool                                   // save them where they are not
+	usable func(context.Context) error            // whether the store keeps its conditions
+	told   func(index string, r blobindex.Ruling) // nil: nobody is told whose rules are gone by
+}
+
+// sharing is how an index gets at its saved rules.
+func (w *wiring) sharing(index string) *blobindex.Sharing {
+	s := &blobindex.Sharing{Store: w.rules, Save: w.save, Usable: w.usable}
+	if w.told != nil {
+		s.Told = func(r blobindex.Ruling) { w.told(index, r) }
+	}
+	return s
 }
 
 // indexes returns the configured indexes, or the default one. It makes no request. Every error is a usage error.
@@ -89,7 +105,7 @@ func (s *settings) indexes(w wiring) ([]*blobindex.Index, error) {
 }
 
 func (c *indexSettings) index(s *settings, w wiring) (*blobindex.Index, error) {
-	cfg := blobindex.Config{Name: c.Name, Flat: c.Flat}
+	cfg := blobindex.Config{Name: c.Name, Flat: c.Flat, GrammarGiven: c.Grammar != nil}
 	if err := blobindex.CheckName(c.Name); err != nil {
 		return nil, err
 	}
@@ -114,9 +130,11 @@ func (c *indexSettings) index(s *settings, w wiring) (*blobindex.Index, error) {
 	}
 	return blobindex.New(w.objects, cfg, &blobindex.Options{
 		Resolver: resolver, Cards: s.Cards, Budget: s.Resolves, Sweeper: w.sweeper, Limits: w.limits, Log: w.log,
+		Shared: w.sharing(c.Name),
 	})
 }
 
+// rules returns the rules that are set; the others are zero.
 func (c *indexSettings) rules() (r prune.Rules, err error) {
 	if c.Grammar != nil {
 		if r.Grammar, err = itemid.ParseGrammar(*c.Grammar); err != nil {
@@ -132,13 +150,13 @@ func (c *indexSettings) rules() (r prune.Rules, err error) {
 			continue
 		}
 		*d.into, err = time.ParseDuration(*d.text)
-		// Nothing and less is refused here: zero would mean the default further down.
+		// Nothing and less is refused here: zero would mean that it is not set.
 		if err != nil || *d.into < time.Millisecond {
 			return r, fmt.Errorf("%s is %.40q; give a duration of 1ms or more with its unit, such as 90s or 2h", d.name,
 				*d.text)
 		}
 	}
-	return r.WithDefaults()
+	return r, nil
 }
 
 func (r *resolverSettings) resolver(objects bucket.Objects) (blobindex.Resolver, error) {

@@ -15,10 +15,12 @@ const module = "github.com/blobindex/indexd/"
 // layers orders the packages: each may import only packages of a lower layer. A folder stands for what is below it too,
 // unless that has a line of its own.
 var layers = map[string]int{
-	"blobindex/itemid": 0, "blobindex/bucket": 1, "blobindex/bucket/buckettest": 2, "cas": 2,
-	"blobindex/bucket/membucket": 3, "blobindex/bucket/dirbucket": 3,
-	"dedupe": 4, "prune": 5, "blobindex": 6, "blobindex/resolve": 7, "prune/janitor": 8,
-	"web/ui": 9, "web/api": 9, "web": 10, "cmd": 11,
+	"blobindex/itemid": 0, "blobindex/bucket": 1, "blobindex/bucket/buckettest": 2, "blobindex/bucket/internal": 2,
+	"cas": 2, "cas/castest": 3,
+	"blobindex/bucket/membucket": 4, "blobindex/bucket/dirbucket": 4, "blobindex/bucket/s3bucket": 4,
+	"blobindex/bucket/gcsbucket": 4, "blobindex/bucket/gocloudbucket": 4, "blobindex/bucket/openbucket": 5,
+	"dedupe": 6, "prune": 7, "cas/probe": 7, "cas/manifest": 7, "blobindex": 8, "blobindex/resolve": 9, "prune/janitor": 10,
+	"web/ui": 11, "web/api": 11, "web": 12, "cmd": 13,
 }
 
 // pure packages import the standard library and packages of a lower layer only; itemid also the id libraries.
@@ -80,7 +82,8 @@ func TestImportDirection(t *testing.T) {
 func TestImportDirection_CanFail(t *testing.T) {
 	for _, tc := range [][2]string{
 		{"dedupe", module + "prune"}, {"blobindex/bucket", module + "blobindex"}, {"prune", "golang.org/x/sync/errgroup"},
-		{"blobindex", module + "fakes"}, {"blobindex", "github.com/labstack/echo/v4"}, {"web", module + "cmd/indexd"},
+		{"blobindex", module + "fakes"}, {"blobindex", "github.com/aws/aws-sdk-go-v2/service/s3"}, {"web", "gocloud.dev/blob"},
+		{"blobindex", "github.com/labstack/echo/v4"}, {"web", module + "cmd/indexd"},
 		{"blobindex/bucket/membucket", module + "blobindex/bucket/dirbucket"}, {"dedupe", "github.com/google/uuid"},
 	} {
 		if forbidden(tc[0], tc[1], false) == "" {
@@ -95,6 +98,12 @@ func forbidden(dir, to string, test bool) string {
 	case isOurs && within(ours, "fakes"):
 		if !test && !within(dir, "fakes") {
 			return "fakes are for tests, other fakes and tools"
+		}
+	case strings.HasPrefix(to, "github.com/aws/"), strings.HasPrefix(to, "cloud.google.com/go"),
+		strings.HasPrefix(to, "google.golang.org/"), strings.HasPrefix(to, "gocloud.dev"):
+		l, _ := layer(dir)
+		if !test && l != layers["blobindex/bucket/s3bucket"] && l != layers["blobindex/bucket/openbucket"] {
+			return "the SDKs of stores stay in the drivers and where they are wired"
 		}
 	case strings.HasPrefix(to, "github.com/labstack/echo"):
 		if !within(dir, "web") {

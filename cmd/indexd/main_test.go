@@ -17,6 +17,7 @@ func TestMain(m *testing.M) {
 		"indexd":       main,
 		"unprivileged": unprivileged,
 		"soak":         soakWorker,
+		"manifestsoak": manifestSoakWorker,
 	})
 }
 

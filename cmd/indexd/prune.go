@@ -16,18 +16,16 @@ import (
 
 	"github.com/blobindex/indexd/blobindex"
 	"github.com/blobindex/indexd/blobindex/bucket"
+	"github.com/blobindex/indexd/cas"
 	"github.com/blobindex/indexd/prune/janitor"
 )
 
 func (a *app) pruneCommand() *cobra.Command {
-	var dryRun bool
+	var dryRun, reconfigure bool
 	cmd := &cobra.Command{
-		Use:   "prune [--dry-run]",
+		Use:   "prune [--dry-run | --reconfigure]",
 		Short: "Delete what is proven to be over",
 		Long: `Delete what is proven to be over: one pass over all namespaces of the index, or over the one named by --namespace.
-
-Prune and serve delete by the TTL and skew they are given. If the index is configured (ttl, late_after, skew, grammar),
-always pass its --config, or set INDEXD_CONFIG: with another TTL this deletes items that others still show.
 
 Hidden items are hidden whether anybody prunes or not; a pass only tidies up. It deletes key by key what the listing
 proves to be finished, superseded or past its TTL. A key that could not be deleted is tried again by the next pass.
@@ -35,23 +33,39 @@ Passes are not guarded against each other yet: any number may run at once, besid
 is safe, and costs at worst that a key is deleted twice.
 
 With --dry-run the plan is printed, in the order of deletion and with the reason for each key, and nothing is deleted;
-with --json too, as one JSON object a line. Otherwise --json prints the report as one object.`,
+with --json too, as one JSON object a line. Otherwise --json prints the report as one object.
+
+` + rulesHelp,
 		Args: takes(0, 0, "no arguments"),
-		RunE: func(cmd *cobra.Command, _ []string) error { return a.prune(cmd, dryRun) },
+		RunE: func(cmd *cobra.Command, _ []string) error { return a.prune(cmd, dryRun, reconfigure) },
 	}
 	indexFlags(cmd)
 	namespace := cmd.Flag("namespace")
 	namespace.Usage, namespace.DefValue = "only this namespace, as INDEXD_NAMESPACE names it too; without either, all of them", ""
 	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "print what would be deleted, and why; delete nothing")
+	reconfigureFlag(cmd, &reconfigure)
 	return cmd
 }
 
-func (a *app) prune(cmd *cobra.Command, dryRun bool) error {
-	s, err := a.openAll(cmd, existing)
+func (a *app) prune(cmd *cobra.Command, dryRun, reconfigure bool) error {
+	if dryRun && reconfigure {
+		return usagef("--dry-run writes nothing, and --reconfigure does; give one of them")
+	}
+	s, err := a.openAll(cmd, wiring{save: !dryRun}, existing)
 	if err != nil {
 		return err
 	}
 	defer s.bucket.Close()
+	if reconfigure {
+		changed, err := s.index.Reconfigure(cmd.Context())
+		if err != nil {
+			return reconfigureError(err)
+		}
+		a.noteChange(s.index.Name(), changed)
+		if changed.Withheld() != "" {
+			return nil // it did what it was asked to; a later pass deletes
+		}
+	}
 	opt := &janitor.Options{DryRun: dryRun}
 	if s.namespace != nil {
 		opt.Namespace = s.namespace.Name()
@@ -66,11 +80,14 @@ func (a *app) prune(cmd *cobra.Command, dryRun bool) error {
 	if err != nil {
 		return pruneError(report, err)
 	}
+	if report.Withheld == "" {
+		a.noteOwn(report.Ruling)
+	}
 	if dryRun {
 		err = a.printPlan(s, plan, report, wantsJSON(cmd))
 	} else if wantsJSON(cmd) {
 		err = a.printJSON(reportAnswer(s, report))
-	} else {
+	} else if report.Ruling.Withheld() == "" {
 		err = a.print(reportText(s, report))
 	}
 	return errors.Join(err, a.verdict(report))
@@ -92,8 +109,8 @@ func (a *app) verdict(r janitor.Report) error {
 	if r.Left > 0 {
 		a.note("%d more keys may go; prune again to go on", r.Left)
 	}
-	if r.Withheld != "" {
-		return &statusError{exitBroken, fmt.Errorf("nothing may be deleted: %s", r.Withheld)}
+	if err := withheld(r); err != nil {
+		return err
 	}
 	if r.Failures == 0 {
 		return nil
@@ -103,6 +120,37 @@ func (a *app) verdict(r janitor.Report) error {
 	}
 	return fmt.Errorf("%s; those items stay hidden, and the next pass tries those keys again: check who may delete there",
 		deletedText(r))
+}
+
+// withheld makes an error of why a pass may not delete.
+func withheld(r janitor.Report) error {
+	switch {
+	case r.Withheld == "":
+		return nil
+	case len(r.Ruling.Differences) > 0:
+		return &statusError{exitBroken, fmt.Errorf("nothing was deleted: %s; take them over into the configuration, or change the "+
+			"saved ones for everybody with \"indexd prune --reconfigure\"", r.Withheld)}
+	case !r.Ruling.Quiet.IsZero():
+		return &statusError{exitBusy, fmt.Errorf("nothing was deleted: %s; prune again then", r.Withheld)}
+	case r.Left > 0:
+		return &statusError{exitBusy, fmt.Errorf("stopped after %s: %s; prune again to go on", deletedText(r), r.Withheld)}
+	}
+	return &statusError{exitBroken, fmt.Errorf("nothing may be deleted: %s", r.Withheld)}
+}
+
+// noteOwn tells by whose rules a pass went where they are not the index's saved ones.
+func (a *app) noteOwn(r blobindex.Ruling) {
+	if !r.Saved {
+		a.note("this pass went by the rules given here, a TTL of %s among them: %s", exact(r.Rules.TTL), r.Why)
+	}
+}
+
+// reconfigureError makes an error of --reconfigure fit for exit statuses.
+func reconfigureError(err error) error {
+	if errors.Is(err, cas.ErrUnsupported) {
+		return &statusError{exitBroken, err}
+	}
+	return err
 }
 
 // deletedText is such as "7 deleted, 3 failed".
@@ -171,7 +219,7 @@ func scopeText(s *session, r janitor.Report) string {
 	case r.Namespaces == 1:
 		where = "1 namespace"
 	}
-	return fmt.Sprintf(" in %s, by a TTL of %s", where, exact(s.index.Rules().TTL))
+	return fmt.Sprintf(" in %s, by a TTL of %s", where, exact(r.Ruling.Rules.TTL))
 }
 
 // reportJSON is the answer of prune --json.

@@ -18,8 +18,9 @@ func TestReadme(t *testing.T) {
 		t.Fatal(err)
 	}
 	elsewhere := map[string]bool{
-		"go run ./cmd/indexd demo": true, "go run ./cmd/indexd demo --versus-list": true, "go test ./...": true,
-		"go install ./cmd/indexd": true,
+		"go run -tags disable_grpc_modules ./cmd/indexd demo": true, "go test ./...": true,
+		"go run -tags disable_grpc_modules ./cmd/indexd demo --versus-list": true,
+		"go install -tags disable_grpc_modules ./cmd/indexd":                true,
 	}
 	claims(t, string(text))
 	var script, skipped []string
@@ -69,7 +70,8 @@ func TestReadme(t *testing.T) {
 	if err != nil || runErr != nil {
 		t.Fatalf("%v %v\n%s\n%s", err, runErr, commands, out)
 	}
-	for _, want := range []string{"train-eu_", "done", "is hidden (finished)", `"complete":true`, "nightly_"} {
+	for _, want := range []string{"train-eu_", "done", "is hidden (finished)", `"complete":true`, "nightly_",
+		"everything can be used here"} {
 		if !strings.Contains(string(out), want) {
 			t.Errorf("the commands print no %q:\n%s", want, out)
 		}
@@ -105,7 +107,7 @@ func claims(t *testing.T, text string) {
 		t.Fatal(err)
 	}
 	named := regexp.MustCompile("`(Test\\w+)`").FindAllStringSubmatch(text, -1)
-	links := regexp.MustCompile(`\]\(([^)]+)\)`).FindAllStringSubmatch(text, -1)
+	links := regexp.MustCompile(`\]\(([^) ]+)\)`).FindAllStringSubmatch(text, -1)
 	if len(named) < 15 || len(links) < 3 {
 		t.Fatalf("found %d tests and %d links", len(named), len(links))
 	}
@@ -117,6 +119,28 @@ func claims(t *testing.T, text string) {
 	for _, m := range links {
 		if _, err := os.Stat(filepath.Join(root, m[1])); err != nil {
 			t.Errorf("the README links to what is not there: %v", err)
+		}
+	}
+}
+
+// TestReadme_ByHand: what the README shows for other clients is what make test-real runs on servers.
+func TestReadme_ByHand(t *testing.T) {
+	root := filepath.Join("..", "..")
+	readme, err := os.ReadFile(filepath.Join(root, "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	scripts, err := filepath.Glob(filepath.Join(root, "tools", "testreal", "testdata", "by_hand_*.sh"))
+	if err != nil || len(scripts) < 3 {
+		t.Fatalf("found %q, %v", scripts, err)
+	}
+	for _, name := range scripts {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(string(readme), "\n```bash\n"+string(text)+"```\n") {
+			t.Errorf("the README does not show %s as it is", filepath.Base(name))
 		}
 	}
 }

@@ -26,7 +26,7 @@ Indexes may be configured for other ids: ULID, UUIDv7 or KSUID, with or without 
 
 All labels of an item take at most %d bytes as JSON. Names and values are texts without control characters.
 
-The bucket's directory is made if it is not there. Repeating a registration of the same ID is harmless.`,
+A directory is made if it is not there, a bucket of S3 or Cloud Storage is not. Repeating a registration of the same ID is harmless.`,
 			blobindex.MaxLabels),
 		Example: `  indexd register --subkey nightly-import --label title="Nightly import" --label owner=data
   indexd register build-42_1764532800`,
@@ -42,7 +42,7 @@ The bucket's directory is made if it is not there. Repeating a registration of t
 }
 
 func (a *app) register(cmd *cobra.Command, s *session, args []string, subkey string, pairs []string) error {
-	labels, err := parseLabels(pairs)
+	labels, err := parsePairs("label", pairs)
 	if err != nil {
 		return err
 	}
@@ -105,17 +105,18 @@ func (s *session) bare() bool {
 	return false
 }
 
-func parseLabels(pairs []string) (blobindex.Labels, error) {
-	labels := make(blobindex.Labels, len(pairs))
+// parsePairs reads what was given as name=value; what says what each is.
+func parsePairs(what string, pairs []string) (map[string]string, error) {
+	all := make(map[string]string, len(pairs))
 	for _, p := range pairs {
 		name, value, ok := strings.Cut(p, "=")
 		if !ok {
-			return nil, usagef("the label %.80q has no value; write name=value", p)
+			return nil, usagef("the %s %.80q has no value; write name=value", what, p)
 		}
-		if _, twice := labels[name]; twice {
-			return nil, usagef("the label %.80q is given twice", name)
+		if _, twice := all[name]; twice {
+			return nil, usagef("the %s %.80q is given twice", what, name)
 		}
-		labels[name] = value
+		all[name] = value
 	}
-	return labels, nil
+	return all, nil
 }

@@ -30,10 +30,11 @@ func runCase(t *testing.T, name string) {
 	runScripts(t, testscript.Params{Files: []string{"testdata/case/" + name + ".txtar"}})
 }
 
-// runScripts runs scripts that may use scriptCommands beyond the commands of testscript.
-func runScripts(t *testing.T, p testscript.Params) {
+// runScripts runs scripts that may use scriptCommands beyond the commands of testscript, with more variables in their
+// environment.
+func runScripts(t *testing.T, p testscript.Params, vars ...string) {
 	p.Setup = func(e *testscript.Env) error {
-		e.Vars = append(e.Vars, raceOptions)
+		e.Vars = append(append(e.Vars, raceOptions), vars...)
 		// The unprivileged program has to find its way in.
 		if err := os.Chmod(filepath.Dir(e.WorkDir), 0o755); err != nil {
 			return err
@@ -56,6 +57,8 @@ var scriptCommands = map[string]scriptCommand{
 	"beat":    beatCommand,
 	"ended":   endedCommand,
 	"id":      idCommand,
+	"damaged": damagedCommand,
+	"blob":    blobCommand,
 }
 
 // exits STATUS PROGRAM ARGS… runs a program, which must end with that very status, and with one of our messages unless it

@@ -14,24 +14,36 @@ import (
 )
 
 func (a *app) serveCommand() *cobra.Command {
+	var reconfigure bool
+	var maxUpload int64
 	cmd := &cobra.Command{
 		Use:   "serve",
 		Short: "Serve the page and the HTTP API",
-		Long: `Serve the page and the HTTP API, on a loopback address only: there is no authentication yet. The bucket's directory is
-made if it is not there. What readers find to be over is deleted in the background, by the TTL and skew that the server is
-given: if the index is configured (ttl, late_after, skew, grammar), always pass its --config, or set INDEXD_CONFIG.
+		Long: `Serve the page and the HTTP API, on a loopback address only: there is no authentication yet. A directory is
+made if it is not there, a bucket of S3 or Cloud Storage is not. What readers find to be over is deleted in the background.
+
+Manifests are read and changed too, where the bucket keeps the conditions of writes. Their files stream through; for S3, which
+has to be told their size first, one of more than 1 MiB waits in a temporary file (TMPDIR) until all of it has come.
+
+` + rulesHelp + `
 
 It stops on SIGINT or SIGTERM, within 10 seconds.`,
 		Args: takes(0, 0, "no arguments"),
-		RunE: a.serve,
+		RunE: func(cmd *cobra.Command, _ []string) error { return a.serve(cmd, reconfigure, maxUpload) },
 	}
 	bucketFlags(cmd)
-	cmd.Flag("bucket").Usage = "where the indexes are: file:///dir, ./dir, or mem:// for as long as the server runs"
+	cmd.Flag("bucket").Usage = "where the indexes are: file:///dir, ./dir, s3://bucket, gs://bucket, or mem:// for as long as " +
+		"the server runs"
 	cmd.Flags().String("listen", defaultListen, "address to listen on; loopback only")
+	cmd.Flags().Int64Var(&maxUpload, "max-upload", web.DefaultMaxUpload, "bytes that one upload to a manifest may have")
+	reconfigureFlag(cmd, &reconfigure)
 	return cmd
 }
 
-func (a *app) serve(cmd *cobra.Command, _ []string) error {
+func (a *app) serve(cmd *cobra.Command, reconfigure bool, maxUpload int64) error {
+	if maxUpload <= 0 {
+		return usagef("--max-upload is %d; give the bytes that one upload may have, such as %d", maxUpload, web.DefaultMaxUpload)
+	}
 	s, err := a.settings(cmd)
 	if err != nil {
 		return err
@@ -44,10 +56,15 @@ func (a *app) serve(cmd *cobra.Command, _ []string) error {
 		return s.blame("bucket", err)
 	}
 	defer b.Close()
+	trial := newTrial(cmd.Context(), b.usable)
+	defer trial.end()
 	log := a.log(slog.LevelInfo)
 	sweeper := blobindex.NewSweeper(&blobindex.SweeperOptions{Log: log})
 	defer sweeper.Close()
-	indexes, err := s.indexes(wiring{objects: b, sweeper: sweeper, limits: blobindex.NewLimits(0, 0), log: log})
+	indexes, err := s.indexes(wiring{
+		objects: b, sweeper: sweeper, limits: blobindex.NewLimits(0, 0), log: log, rules: b, save: true,
+		usable: trial.usable, told: logRules(log),
+	})
 	if err != nil {
 		return err
 	}
@@ -57,11 +74,23 @@ func (a *app) serve(cmd *cobra.Command, _ []string) error {
 		return err
 	}
 	defer l.Close()
-	if _, err := b.get(); err != nil {
+	if _, err := b.get(cmd.Context()); err != nil {
 		return err
 	}
-	// A directory and memory charge nothing.
-	handler, err := web.New(indexes, readiness(b), &web.Options{Log: log})
+	if reconfigure {
+		trial.waitFor(trialTime) // there is no view yet that this holds up
+		err = change(cmd.Context(), indexes)
+		trial.waitFor(trialWait)
+	} else {
+		agree(cmd.Context(), indexes, log)
+	}
+	if err != nil {
+		return err
+	}
+	handler, err := web.New(indexes, readiness(b), &web.Options{
+		Log: log, Prices: b.prices(), Notice: func() string { return rulesNotice(indexes) },
+		Manifests: &web.Manifests{Store: b, Usable: trial.within(changeWait), MaxUpload: maxUpload},
+	})
 	if err != nil {
 		return err
 	}

@@ -12,7 +12,7 @@ import (
 
 // bucketFlags adds the flags of every command that works on a bucket.
 func bucketFlags(cmd *cobra.Command) {
-	cmd.Flags().String("bucket", defaultBucket, "where the index is: file:///dir, or ./dir")
+	cmd.Flags().String("bucket", defaultBucket, "where the index is: file:///dir, ./dir, s3://bucket or gs://bucket")
 	cmd.Flags().String("config", "", "configuration file (YAML)")
 }
 
@@ -37,7 +37,7 @@ type session struct {
 
 // open wires a session. It makes no request; every error is a usage error.
 func (a *app) open(cmd *cobra.Command, u use) (*session, error) {
-	s, err := a.openAll(cmd, u)
+	s, err := a.openAll(cmd, wiring{told: a.noteRules}, u)
 	if err != nil || s.namespace != nil {
 		return s, err
 	}
@@ -49,8 +49,8 @@ func (a *app) open(cmd *cobra.Command, u use) (*session, error) {
 	return s, err
 }
 
-// openAll is open for a command that takes all namespaces unless told one.
-func (a *app) openAll(cmd *cobra.Command, u use) (*session, error) {
+// openAll is open for a command that takes all namespaces unless told one. It completes w with the bucket and a log.
+func (a *app) openAll(cmd *cobra.Command, w wiring, u use) (*session, error) {
 	settings, err := a.settings(cmd)
 	if err != nil {
 		return nil, err
@@ -59,7 +59,8 @@ func (a *app) openAll(cmd *cobra.Command, u use) (*session, error) {
 	if s.bucket, err = parseBucket(settings.Bucket, u); err != nil {
 		return nil, settings.blame("bucket", err)
 	}
-	all, err := settings.indexes(wiring{objects: s.bucket, log: a.log(slog.LevelWarn)})
+	w.objects, w.rules, w.log, w.usable = s.bucket, s.bucket, a.log(slog.LevelWarn), s.bucket.usable
+	all, err := settings.indexes(w)
 	if err != nil {
 		return nil, err
 	}
@@ -93,5 +94,5 @@ func (a *app) withItem(cmd *cobra.Command, text string, do func(*session, itemid
 	})
 }
 
-// id reads an id of the index's grammar.
+// id reads an id of the grammar that the command was given: who writes asks nobody for the saved one.
 func (s *session) id(text string) (itemid.ID, error) { return s.index.Rules().Grammar.Parse(text) }

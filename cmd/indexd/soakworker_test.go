@@ -7,86 +7,133 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/blobindex/indexd/blobindex"
-	"github.com/blobindex/indexd/blobindex/bucket/dirbucket"
+	"github.com/blobindex/indexd/blobindex/bucket/openbucket"
 	"github.com/blobindex/indexd/blobindex/itemid"
 	"github.com/blobindex/indexd/prune"
 	"github.com/blobindex/indexd/prune/janitor"
 )
 
-// soakSkew is short, so that what one sub-key's runs supersede is deleted while the test goes on.
-const soakSkew = time.Second
+// The second index of a soak on a server, where no time can be set back: its items are over after seconds.
+const (
+	shortName   = "short"
+	shortPrefix = "_short_runs"
+	shortTTL    = 6 * time.Second
+)
 
 // soakWorker is one process of TestSoak. It ends when its standard input does, so that none outlives the test.
 //
-//	soak producer DIR NUMBER COUNT LOG   registers COUNT items, and logs what was acknowledged
-//	soak reader DIR                      reads with a sweeper, again and again
-//	soak pruner DIR                      prunes, again and again
+//	soak producer ADDRESS SKEW NUMBER COUNT LOG   registers COUNT items, and logs what was acknowledged
+//	soak reader ADDRESS SKEW                      reads both indexes with a sweeper, again and again
+//	soak pruner ADDRESS SKEW                      prunes both indexes, again and again
+//	soak mayfly ADDRESS SKEW                      registers in the short index, and looks whether it is shown
 func soakWorker() {
 	go func() {
 		io.Copy(io.Discard, os.Stdin)
 		os.Exit(3)
 	}()
-	if err := soakRole(os.Args[1], os.Args[2], os.Args[3:]); err != nil {
+	if err := soakRole(os.Args[1], os.Args[2], os.Args[3], os.Args[4:]); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
 	os.Exit(0)
 }
 
-func soakRole(role, dir string, args []string) error {
-	objects, err := dirbucket.Open(dir, nil)
+func soakRole(role, address, skew string, args []string) error {
+	ctx := context.Background()
+	objects, err := openbucket.Open(ctx, address)
 	if err != nil {
+		return err
+	}
+	rules := prune.Rules{}
+	if rules.Skew, err = time.ParseDuration(skew); err != nil {
 		return err
 	}
 	opt := &blobindex.Options{}
 	if role == "reader" {
 		opt.Sweeper = blobindex.NewSweeper(nil)
 	}
-	index, err := blobindex.New(objects, blobindex.Config{Rules: prune.Rules{Skew: soakSkew}}, opt)
+	long, err := blobindex.New(objects, blobindex.Config{Rules: rules}, opt)
 	if err != nil {
 		return err
 	}
-	namespace, err := index.Namespace(defaultNamespace)
+	rules.TTL = shortTTL
+	short, err := blobindex.New(objects, blobindex.Config{Name: shortName, Prefix: shortPrefix, Rules: rules}, opt)
 	if err != nil {
 		return err
 	}
-	ctx := context.Background()
 	switch role {
 	case "producer":
-		return produce(ctx, index, namespace, args)
+		return produce(ctx, long, args)
 	case "reader":
-		return readOn(ctx, namespace)
+		return readOn(ctx, long, short)
+	case "mayfly":
+		return flutter(ctx, short)
 	}
-	return pruneOn(ctx, index)
+	return pruneOn(ctx, long, short)
 }
 
-func readOn(ctx context.Context, n *blobindex.Namespace) error {
+func readOn(ctx context.Context, indexes ...*blobindex.Index) error {
 	for {
-		if _, err := n.Cards(ctx, blobindex.CardsRequest{}); err != nil {
-			return err
-		}
-		if _, err := n.Recent(ctx); err != nil {
-			return err
+		for _, x := range indexes {
+			n, err := x.Namespace(defaultNamespace)
+			if err != nil {
+				return err
+			}
+			if _, err := n.Cards(ctx, blobindex.CardsRequest{}); err != nil {
+				return err
+			}
+			if _, err := n.Recent(ctx); err != nil {
+				return err
+			}
 		}
 		fmt.Println("read")
 	}
 }
 
-func pruneOn(ctx context.Context, index *blobindex.Index) error {
+func pruneOn(ctx context.Context, indexes ...*blobindex.Index) error {
 	for {
-		r, err := janitor.Pass(ctx, index, nil)
+		for _, x := range indexes {
+			r, err := janitor.Pass(ctx, x, nil)
+			if err != nil {
+				return err
+			}
+			if r.Failures > 0 || r.Withheld != "" {
+				return fmt.Errorf("a pass failed: %+v", r)
+			}
+			fmt.Println("deleted", total(r.Deleted))
+		}
+	}
+}
+
+// flutter registers items without end. Each must be listed at once, and as long as its TTL lasts by the store's clock.
+func flutter(ctx context.Context, x *blobindex.Index) error {
+	n, err := x.Namespace(defaultNamespace)
+	if err != nil {
+		return err
+	}
+	for i := 0; ; i++ {
+		id, err := x.Mint(fmt.Sprintf("mayfly%d-%d", os.Getpid(), i))
 		if err != nil {
 			return err
 		}
-		if r.Failures > 0 || r.Withheld != "" {
-			return fmt.Errorf("a pass failed: %+v", r)
+		if _, err := n.Register(ctx, id, nil); err != nil {
+			return err
 		}
-		fmt.Println("deleted", total(r.Deleted))
+		list, err := n.List(ctx)
+		if err != nil {
+			return err
+		}
+		listed := slices.ContainsFunc(list.Items, func(it blobindex.Live) bool { return it.ID == id.String() })
+		if !listed && list.AsOf.Sub(id.Time()) <= shortTTL {
+			return fmt.Errorf("%s was acknowledged and is not among the %d listed as of %v", id, len(list.Items), list.AsOf)
+		}
+		fmt.Println("fluttered")
 	}
 }
 
@@ -145,7 +192,11 @@ func readSoakLog(path string) (map[string][]string, error) {
 
 // produce registers items until the log holds enough. Of five, one is finished, one heartbeats, and one is a run of a
 // sub-key that it shares with others.
-func produce(ctx context.Context, index *blobindex.Index, n *blobindex.Namespace, args []string) error {
+func produce(ctx context.Context, index *blobindex.Index, args []string) error {
+	n, err := index.Namespace(defaultNamespace)
+	if err != nil {
+		return err
+	}
 	count, err := strconv.Atoi(args[1])
 	if err != nil {
 		return err
