@@ -93,6 +93,6 @@ func benchCards(ctx context.Context, dir string) ([]row, error) {
 	o := median(outside)
 	return []row{{
 		"a cards request over HTTP, namespace of 1,000 live markers: time outside the store (median of 200)",
-		fmt.Sprintf("%.2f ms of %.2f ms", o, median(whole)), "< 5 ms", o < 5,
+		fmt.Sprintf("%.2f ms of %.2f ms", o, median(whole)), "< 5 ms", o / 5,
 	}}, nil
 }

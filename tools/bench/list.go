@@ -64,7 +64,7 @@ func benchList(ctx context.Context, dir string) ([]row, error) {
 	}
 	rows := []row{{
 		"dirbucket lists 100,000 markers, against os.ReadDir + Info of each",
-		fmt.Sprintf("%.2f × (%v, %v)", ratio, round(t), round(base)), "≤ 1.5 ×", ratio <= 1.5,
+		fmt.Sprintf("%.2f × (%v, %v)", ratio, round(t), round(base)), "≤ 1.5 ×", ratio / 1.5,
 	}}
 
 	gocloud, err := fileblob.OpenBucket(root, nil)
@@ -86,13 +86,13 @@ func benchList(ctx context.Context, dir string) ([]row, error) {
 			n++
 		}
 	}
-	t, base, ratio, err = pairs(5, peer, ours)
+	t, base, ratio, err = pairs(1, peer, ours)
 	if err != nil {
 		return nil, err
 	}
 	return append(rows, row{
-		"gocloud fileblob's iterator over the same markers, against dirbucket",
-		fmt.Sprintf("%.0f × (%v, %v)", ratio, round(t), round(base)), "≥ 20 ×", ratio >= 20,
+		"gocloud fileblob's iterator over the same markers, against dirbucket (one pair: it takes long)",
+		fmt.Sprintf("%.0f × (%v, %v)", ratio, round(t), round(base)), "≥ 20 ×", 20 / ratio,
 	}), nil
 }
 

@@ -17,8 +17,12 @@ import (
 // A row is one line of the page.
 type row struct {
 	what, figure, bound string
-	holds               bool
+	// over is what was measured as a multiple of the bound: up to 1 it holds. 0: there is no bound.
+	over float64
 }
+
+// wide is from which multiple on a missed bound fails the run: below it a busy machine may be the reason.
+const wide = 2
 
 // A bench fills rows in.
 type bench struct {
@@ -27,7 +31,14 @@ type bench struct {
 }
 
 func main() {
-	only := flag.String("only", "", "run the benchmarks whose name contains this")
+	if root := os.Getenv(crowdDir); root != "" {
+		if err := crowdProcess(context.Background(), root); err != nil {
+			fmt.Fprintln(os.Stderr, "bench, one of a crowd:", err)
+			os.Exit(1)
+		}
+		return
+	}
+	only := flag.String("only", "", "run the benchmarks whose name contains one of these, separated by commas")
 	flag.Parse()
 	if err := measure(context.Background(), *only); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
@@ -37,10 +48,15 @@ func main() {
 
 func measure(ctx context.Context, only string) error {
 	header()
+	var missed []string
 	for _, b := range []bench{
 		{"list", benchList}, {"put", benchPut}, {"million", benchMillion}, {"cards", benchCards},
+		{"s3-register", benchS3Register}, {"s3-delete", benchS3Delete}, {"s3-pages", benchS3Pages},
+		{"gcs-register", benchGCSRegister}, {"gcs-pages", benchGCSPages},
+		{"cas-dir", benchCASDir}, {"cas-s3", benchCASS3}, {"manifest-dir", benchManifestDir}, {"manifest-s3", benchManifestS3},
+		{"first-build", benchFirstBuild},
 	} {
-		if !strings.Contains(b.name, only) {
+		if !slices.ContainsFunc(strings.Split(only, ","), func(s string) bool { return strings.Contains(b.name, s) }) {
 			continue
 		}
 		dir, err := os.MkdirTemp("", "indexd-bench-")
@@ -55,28 +71,56 @@ func measure(ctx context.Context, only string) error {
 			return fmt.Errorf("%s: %w", b.name, err)
 		}
 		for _, r := range rows {
-			verdict := "holds"
-			switch {
-			case r.bound == "":
-				verdict = ""
-			case !r.holds:
-				verdict = "**missed**"
+			fmt.Printf("| %s | %s | %s | %s |\n", r.what, r.figure, r.bound, r.verdict())
+			if r.over > wide {
+				missed = append(missed, r.what)
 			}
-			fmt.Printf("| %s | %s | %s | %s |\n", r.what, r.figure, r.bound, verdict)
 		}
 	}
+	if only == "" {
+		footer()
+	}
+	if missed != nil {
+		return fmt.Errorf("bounds missed by more than %v times: %s", wide, strings.Join(missed, "; "))
+	}
 	return nil
+}
+
+func (r row) verdict() string {
+	switch {
+	case r.bound == "":
+		return ""
+	case r.over > 1:
+		return "**missed**"
+	}
+	return "holds"
 }
 
 func header() {
 	fmt.Printf(`# Performance
 
 Made by `+"`make bench`"+` on %s: %s, %d cores, %s/%s, %s. Whole milliseconds of a shared machine
-say little; the ratios are between things measured in turn in one run, each the median of five pairs.
+say little; the ratios are between things measured in turn in one run, medians of pairs, with the smallest and the largest
+in brackets where there are any. What is asked over the wire is a fake of this repository, in the same process and on the
+same cores, delayed where the row says so.
 
 | what | measured | bound | |
 | --- | --- | --- | --- |
 `, time.Now().UTC().Format("2006-01-02"), cpu(), runtime.NumCPU(), runtime.GOOS, runtime.GOARCH, runtime.Version())
+}
+
+// footer says of rows without a bound why they are there.
+func footer() {
+	fmt.Print(`
+The rows without a bound are there since they lose, or to set the others off: a put that is durable before it answers,
+checks the root and shares directory syncs costs more than a bare create and sync. A row in which ours is the slower one
+within its bound loses too: registering on S3 adds what an index checks to the SDK's own request, and listing copies each
+key once more than the bare loops, which keep nothing.
+
+An update of a document loses to the bare requests by what makes it safe: it reads, checks and writes the whole envelope,
+with the 256 saves that it tells of, and on a directory reads the document twice, the second time under the lock. So does a
+change of a long manifest, as the processor time tells.
+`)
 }
 
 func cpu() string {

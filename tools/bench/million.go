@@ -85,8 +85,8 @@ func benchMillion(ctx context.Context, _ string) ([]row, error) {
 	t, heap := median(times), median(heaps)
 	return []row{
 		{"1,000,000 keys, 20,000 live, to the top 8 cards, making the keys included",
-			fmt.Sprintf("%.2f s (making the keys alone: %.2f s)", t, bare.Seconds()), "≤ 3 s", t <= 3},
-		{"the same, peak of the heap, garbage included", fmt.Sprintf("%.0f MB", heap), "≤ 200 MB", heap <= 200},
+			fmt.Sprintf("%.2f s (making the keys alone: %.2f s)", t, bare.Seconds()), "≤ 3 s", t / 3},
+		{"the same, peak of the heap, garbage included", fmt.Sprintf("%.0f MB", heap), "≤ 200 MB", heap / 200},
 	}, nil
 }
 
