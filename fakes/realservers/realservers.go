@@ -39,6 +39,11 @@ type Server struct {
 	FileTree bool // keys are paths: none lies below another
 	PathKeys bool // gcsbucket.Options.PathKeys is needed
 
+	// Unsound says that what races for one object comes out in ways that vary from run to run: a body that is being replaced
+	// is cut, of two writers or absent, or conditions do not hold. There a case that is a race may pass or fail in any way,
+	// and where it is listed to fail always, in one of three runs.
+	Unsound bool
+
 	Deviations []Deviation
 }
 
@@ -91,6 +96,22 @@ func All() []Server {
 		versitygw(), versitygwTwo(), versitygwUnlocked(), versitygwSidecar(), rclone(), s3rver(), fakeGCSServer(), gcsemulator(),
 		seaweedfs(), cephRGW(), gofakes3(),
 	}
+}
+
+// races are the cases in which several want one object at once.
+var races = map[Suite][]string{
+	Bucket:    {"Concurrent"},
+	Agreement: {"creates, 32 at once", "increments, 16 at once"},
+	CAS:       {"RacingCreates", "RacingIncrements", "TornReads", "Linearizable", "DocumentProcesses"},
+	Doctor:    {"racing-creates", "racing-increments", "torn-reads", "absent-reads", "overtaken-upload", "contended-latency"},
+}
+
+// Races returns the cases of a suite in which several want one object at once.
+func Races(suite Suite) []string { return races[suite] }
+
+// Vary is what a race shows on a server that is unsound, if nothing else is listed.
+func Vary(suite Suite, name string) Deviation {
+	return Deviation{suite, name, "", "what races for one object comes out in ways that vary", Sometimes}
 }
 
 // Busy is what any server may show: it is of the machine.

@@ -62,6 +62,35 @@ func TestJudge_Answer(t *testing.T) {
 	}
 }
 
+// A race on an unsound server may end in any way; listed to be lost always, it may not be won. What is no race, and a server
+// that is sound, are held to what is listed.
+func TestJudge_Races(t *testing.T) {
+	listed := realservers.Deviation{Suite: realservers.CAS, Case: "RacingCreates", Seen: "several won", How: realservers.Always}
+	for _, tt := range []struct {
+		name                string
+		unsound             bool
+		listed              []realservers.Deviation
+		result              result
+		known, failed, miss int
+	}{
+		{"unlisted", true, nil, result{"TornReads", "fail", "cut"}, 1, 0, 0},
+		{"unlisted, won", true, nil, result{"TornReads", "pass", ""}, 0, 0, 0},
+		{"otherwise than listed", true, []realservers.Deviation{listed}, result{"RacingCreates", "fail", "cut"}, 1, 0, 0},
+		{"listed, won", true, []realservers.Deviation{listed}, result{"RacingCreates", "pass", ""}, 0, 1, 1},
+		{"no race", true, nil, result{"Stale", "fail", "cut"}, 0, 1, 0},
+		{"sound", false, nil, result{"TornReads", "fail", "cut"}, 0, 1, 0},
+		{"sound, listed, won", false, []realservers.Deviation{listed}, result{"RacingCreates", "pass", ""}, 0, 1, 0},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s := realservers.Server{Unsound: tt.unsound, Deviations: tt.listed}
+			v := judge(s, realservers.CAS, []result{tt.result})
+			if v.known != tt.known || v.failed != tt.failed || v.missed != tt.miss {
+				t.Errorf("known, failed, missed: %d, %d, %d, want %d, %d, %d", v.known, v.failed, v.missed, tt.known, tt.failed, tt.miss)
+			}
+		})
+	}
+}
+
 // What was measured is told, of cases that pass as of others.
 func TestJudge_Figures(t *testing.T) {
 	v := judge(realservers.Server{}, realservers.CAS, []result{{"a", "pass", "x_test.go:1: figures: 3 s"}, {"b", "fail", "no\nfigures: 4 s"}})
