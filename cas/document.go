@@ -42,6 +42,8 @@ type State[T any] struct {
 
 	// ModTime and StoreTime are those of Object, zero after an update: a save answers neither.
 	ModTime, StoreTime time.Time
+
+	saved *envelope // nil of the zero State, which stands for an absent document
 }
 
 // NewDoc returns the document at key. format names the payload and its version, such as "lease/1": a document of another
@@ -86,6 +88,7 @@ type loaded[T any] struct {
 func (l *loaded[T]) state() (State[T], error) {
 	s := State[T]{
 		Version: l.object.Version, Seq: l.Seq, Created: l.Created, ModTime: l.object.ModTime, StoreTime: l.object.StoreTime,
+		saved: l.envelope,
 	}
 	if err := value(l.Payload, &s.Value); err != nil {
 		return State[T]{}, fmt.Errorf("reading document %q: its payload: %w: %w", l.key, ErrCorrupt, err)

@@ -92,42 +92,51 @@ func (u *update[T]) look(ctx context.Context) error {
 // attempt computes and saves once. It is not settled if the save was lost.
 func (u *update[T]) attempt(ctx context.Context) (State[T], bool, error) {
 	s := State[T]{}
-	var base *envelope
-	p := IfAbsent()
+	var value T
 	if u.base != nil {
 		var err error
 		if s, err = u.base.state(); err != nil {
 			return s, true, err
 		}
-		base, p = u.base.envelope, IfMatch(u.base.object.Version)
-	}
-	var value T
-	if u.base != nil { // a value of its own, so that change may do with it what it likes
-		if err := strict(base.Payload, &value); err != nil {
+		// A value of its own, so that change may do with it what it likes.
+		if err := strict(u.base.Payload, &value); err != nil {
 			return s, true, err
 		}
 	}
 	if err := u.change(&value, s); err != nil {
 		return s, true, err
 	}
-	text, err := payload(value)
-	if err != nil {
-		return s, true, err
-	}
-	ours := next(base, u.d.format, u.d.opts.Nonce(), u.d.opts.Now(), text)
-	body, err := ours.encode()
-	if err != nil {
-		return s, true, err
-	}
-	v, err := u.save(ctx, base, ours, body, p)
+	saved, err := u.put(ctx, s, value)
 	if errors.Is(err, errLost) {
 		return s, false, nil
 	}
 	if err != nil {
 		return s, true, err
 	}
+	return saved, true, nil
+}
+
+// put saves value on top of base.
+func (u *update[T]) put(ctx context.Context, base State[T], value T) (State[T], error) {
+	text, err := payload(value)
+	if err != nil {
+		return State[T]{}, err
+	}
+	ours := next(base.saved, u.d.format, u.d.opts.Nonce(), u.d.opts.Now(), text)
+	body, err := ours.encode()
+	if err != nil {
+		return State[T]{}, err
+	}
+	p := IfAbsent()
+	if base.saved != nil {
+		p = IfMatch(base.Version)
+	}
+	v, err := u.save(ctx, base.saved, ours, body, p)
+	if err != nil {
+		return State[T]{}, err
+	}
 	u.d.sight(ours)
-	return State[T]{Value: value, Version: v, Seq: ours.Seq, Created: ours.Created}, true, nil
+	return State[T]{Value: value, Version: v, Seq: ours.Seq, Created: ours.Created, saved: ours}, nil
 }
 
 // errLost: somebody else's save came first; the update is computed again.

@@ -1,0 +1,216 @@
+package lease
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/blobindex/indexd/cas"
+)
+
+// A Held is a lease that we hold, or did. It is safe for concurrent use.
+type Held struct {
+	l       *Lease
+	term    uint64
+	ctx     context.Context
+	lose    context.CancelCauseFunc
+	ending  context.Context // over when somebody lets go of it
+	letGo   context.CancelFunc
+	once    sync.Once
+	running sync.WaitGroup // keep and watch
+
+	// Of keep, and of end once that has returned.
+	is   cas.State[record]
+	open bool // the last save on it may or may not have been carried out
+
+	mu   sync.Mutex // guards what follows
+	from instant    // from when what is saved is trusted
+}
+
+// hold begins to renew what was saved by a save that was begun at from.
+func hold(l *Lease, s cas.State[record], from instant) *Held {
+	h := &Held{l: l, term: s.Value.Term, is: s, from: from}
+	h.ending, h.letGo = context.WithCancel(context.Background())
+	h.ctx, h.lose = context.WithCancelCause(context.Background())
+	h.running.Go(h.keep)
+	h.running.Go(h.watch)
+	return h
+}
+
+// Term is that of the acquisition.
+func (h *Held) Term() uint64 { return h.term }
+
+// Context returns one that ends with parent, and when the lease is lost, cannot be trusted any more, or is released; its
+// cause is then ErrLost. The function lets go of it.
+func (h *Held) Context(parent context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancelCause(parent)
+	stop := context.AfterFunc(h.ctx, func() { cancel(context.Cause(h.ctx)) })
+	return ctx, func() {
+		stop()
+		cancel(context.Canceled)
+	}
+}
+
+// Check returns ErrLost if the lease is not ours any more, as far as is known, or cannot be trusted to be. Whatever only the
+// holder should do is preceded by it: after the process was stopped for a while no timer has run yet.
+func (h *Held) Check() error {
+	if h.ctx.Err() != nil {
+		return context.Cause(h.ctx)
+	}
+	if left := h.trust(); left <= 0 {
+		h.lost(fmt.Errorf("it was not renewed within its TTL of %v", h.l.ttl))
+		return context.Cause(h.ctx)
+	}
+	return nil
+}
+
+// trust is for how long from now what is saved is trusted.
+func (h *Held) trust() time.Duration {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.l.ttl - h.l.clock.since(h.from)
+}
+
+func (h *Held) lost(why error) {
+	h.lose(fmt.Errorf("%w: lease %q: %w", ErrLost, h.l.name, why))
+}
+
+// Release lets go of the lease, for anybody to acquire at once. It must be called on every path, and may be called again. If
+// it fails, or ctx ends first, others wait until TTL and Margin are over. Where it was lost, nothing is done.
+func (h *Held) Release(ctx context.Context) error {
+	return h.end(ctx, func(r record) record {
+		return record{Term: r.Term, Since: r.Since}
+	})
+}
+
+// Outpaced lets go of the lease where a term was found elsewhere that is not below its own, so that another holder may be at
+// work: the next acquisition is of a greater term, and waits for TTL and Margin. It is instead of Release.
+func (h *Held) Outpaced(ctx context.Context, term uint64) error {
+	return h.end(ctx, func(r record) record {
+		opens := max(h.l.ttl, DefaultTTL) + Margin
+		return record{Term: max(r.Term, term), Opens: opens.Milliseconds(), Since: r.Since, Reason: "another term was at work"}
+	})
+}
+
+// end stops renewing and saves what the holder leaves behind.
+func (h *Held) end(ctx context.Context, leave func(record) record) (err error) {
+	h.once.Do(func() {
+		h.letGo()
+		h.running.Wait()
+		lost := h.ctx.Err() != nil
+		h.lost(errors.New("it was released"))
+		if lost {
+			return // it is another's, or opens by itself
+		}
+		if err = h.leave(ctx, leave); err != nil {
+			err = fmt.Errorf("releasing lease %q: %w", h.l.name, err)
+		}
+	})
+	return err
+}
+
+// leave saves what the holder leaves behind, unless somebody else has changed the lease. A renewal that was cut off may land
+// in between, and is then built on.
+func (h *Held) leave(ctx context.Context, leave func(record) record) error {
+	for n := 1; ; n++ {
+		err := h.settle(ctx)
+		if err == nil {
+			_, err = h.l.doc.Replace(ctx, h.is, leave(h.is.Value))
+		}
+		switch {
+		case errors.Is(err, ErrLost):
+			return nil
+		case errors.Is(err, cas.ErrConflict) && n < 3:
+			h.open = true
+		default:
+			return err
+		}
+	}
+}
+
+// keep renews until the lease is let go of or lost.
+func (h *Held) keep() {
+	ctx, cancel := context.WithCancel(h.ctx)
+	defer cancel()
+	defer context.AfterFunc(h.ending, cancel)()
+	t := time.NewTimer(h.l.ttl / 3)
+	defer t.Stop()
+	for {
+		select {
+		case <-h.ending.Done():
+			return
+		case <-h.ctx.Done():
+			return
+		case <-t.C:
+		}
+		switch err := h.renew(ctx); {
+		case err == nil:
+			t.Reset(h.l.ttl / 3)
+		case h.Check() != nil:
+			return
+		default:
+			t.Reset(MinTTL / 3)
+		}
+	}
+}
+
+// watch ends the context when the trust is over, whatever a renewal waits for.
+func (h *Held) watch() {
+	for h.Check() == nil {
+		t := time.NewTimer(h.trust())
+		select {
+		case <-h.ending.Done():
+		case <-h.ctx.Done():
+		case <-t.C:
+			continue
+		}
+		t.Stop()
+		return
+	}
+}
+
+// renew saves the document again. ErrLost: somebody else has.
+func (h *Held) renew(ctx context.Context) error {
+	if err := h.Check(); err != nil {
+		return err
+	}
+	if err := h.settle(ctx); err != nil {
+		return err
+	}
+	from := h.l.clock.now()
+	s, err := h.l.doc.Replace(ctx, h.is, h.is.Value)
+	switch {
+	case err == nil && s.Version == "", errors.Is(err, cas.ErrConflict),
+		errors.Is(err, cas.ErrNotExist) && !errors.Is(err, cas.ErrUnknown):
+		h.lost(errors.New("somebody else has changed it"))
+		return context.Cause(h.ctx)
+	case err != nil:
+		h.open = true
+		return err
+	}
+	h.is = s
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.from = from
+	return nil
+}
+
+// settle finds out what became of a save whose outcome is open.
+func (h *Held) settle(ctx context.Context) error {
+	if !h.open {
+		return nil
+	}
+	s, err := h.l.load(ctx)
+	if err != nil {
+		return err
+	}
+	if s.Created.Nonce != h.is.Created.Nonce || s.Value.Term != h.is.Value.Term || s.Value.Class == "" {
+		h.lost(errors.New("somebody else has changed it"))
+		return context.Cause(h.ctx)
+	}
+	// It is ours: of one incarnation, an acquisition's term is its alone.
+	h.is, h.open = s, false
+	return nil
+}
