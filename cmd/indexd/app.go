@@ -77,8 +77,8 @@ func (a *app) root() *cobra.Command {
 		return usagef("%s; \"%s --help\" lists the flags", flagText(err), cmd.CommandPath())
 	})
 	root.AddCommand(a.serveCommand(), a.demoCommand(), a.registerCommand(), a.heartbeatCommand(), a.finishCommand(),
-		a.lsCommand(), a.cardsCommand(), a.recentCommand(), a.explainCommand(), a.pruneCommand(), a.manifestCommand(),
-		a.doctorCommand(), a.versionCommand())
+		a.lsCommand(), a.cardsCommand(), a.recentCommand(), a.explainCommand(), a.pruneCommand(), a.leaseCommand(),
+		a.manifestCommand(), a.doctorCommand(), a.versionCommand())
 	a.addCompletion(root)
 	addHelp(root)
 	return root
