@@ -48,7 +48,7 @@ func checkC07NoBoundary(t *testing.T, s *site) {
 		if err != nil || !slices.Equal(names, []string{"team"}) {
 			t.Errorf("prefix %q: namespaces %q %v", prefix, names, err)
 		}
-		report, err := janitor.Pass(t.Context(), x, nil)
+		report, err := janitor.New(x, nil).Run(t.Context(), nil)
 		if err != nil || report.Deleted["stale"] != 1 {
 			t.Errorf("prefix %q: %+v %v", prefix, report, err)
 		}
@@ -105,11 +105,11 @@ func checkC17FromTheFuture(t *testing.T, s *site) {
 	if v.Counts.Foreign != 5 {
 		t.Errorf("foreign %d, want 5", v.Counts.Foreign)
 	}
-	if r, err := janitor.Pass(t.Context(), sweep, nil); err != nil || len(r.Deleted) > 0 {
+	if r, err := janitor.New(sweep, nil).Run(t.Context(), nil); err != nil || len(r.Deleted) > 0 {
 		t.Errorf("a pass on the day: %+v %v", r, err)
 	}
 	w.advance(2*time.Hour + time.Minute)
-	r, err := janitor.Pass(t.Context(), sweep, nil)
+	r, err := janitor.New(sweep, nil).Run(t.Context(), nil)
 	if want := map[string]int{"stale": 4, "future_dated": 4}; err != nil || !cmp.Equal(want, r.Deleted) {
 		t.Errorf("deleted %v %v, want %v", r.Deleted, err, want)
 	}
@@ -143,7 +143,7 @@ func checkC24Unsorted(t *testing.T, s *site) {
 		t.Errorf("namespaces %q %v", names, err)
 	}
 	plan := func(x *blobindex.Index) map[string]int {
-		r, err := janitor.Pass(t.Context(), x, &janitor.Options{DryRun: true})
+		r, err := janitor.New(x, nil).Run(t.Context(), &janitor.RunOptions{DryRun: true})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -239,7 +239,7 @@ func checkC34PerKeyErrors(t *testing.T, s *site) {
 	}
 	w.advance(3 * time.Hour)
 	faulty := fakes.NewFaulty(t, w.objects, refuse(refused))
-	report, err := janitor.Pass(t.Context(), w.index(faulty, blobindex.Options{}), nil)
+	report, err := janitor.New(w.index(faulty, blobindex.Options{}), nil).Run(t.Context(), nil)
 	if err != nil || report.Deleted["stale"] != 7 || report.Failures != 3 || len(report.Failed) != 3 {
 		t.Fatalf("pass: %+v %v", report, err)
 	}
@@ -300,7 +300,7 @@ func checkC35Chunks(t *testing.T, s *site) {
 		w.fill(keys)
 		w.advance(3 * time.Hour)
 		count := fakes.NewCounter(w.objects)
-		r, err := janitor.Pass(t.Context(), w.index(count, blobindex.Options{}), nil)
+		r, err := janitor.New(w.index(count, blobindex.Options{}), nil).Run(t.Context(), nil)
 		if err != nil || r.Deleted["stale"] != stale || count.Snapshot().Delete != requests || len(w.keys()) != 0 {
 			t.Errorf("%d stale: %+v %v, %+v", stale, r, err, count.Snapshot())
 		}
@@ -479,7 +479,7 @@ func checkSkewedRerunHiddenNotDeleted(t *testing.T, s *site) {
 	if e, err := n.Explain(t.Context(), rerun); err != nil || e.Shown || e.Rule != blobindex.RuleSuperseded {
 		t.Errorf("%+v %v", e, err)
 	}
-	if r, err := janitor.Pass(t.Context(), x, nil); err != nil || len(r.Deleted) != 0 {
+	if r, err := janitor.New(x, nil).Run(t.Context(), nil); err != nil || len(r.Deleted) != 0 {
 		t.Errorf("%+v %v", r, err)
 	}
 	w.advance(time.Second)
@@ -665,7 +665,7 @@ func checkCrashLooper(t *testing.T, s *site) {
 		register(t, n, last)
 	}
 	wantCards(t, n, last)
-	r, err := janitor.Pass(t.Context(), x, nil)
+	r, err := janitor.New(x, nil).Run(t.Context(), nil)
 	if err != nil || r.Deleted[prune.SupersededItem.String()] != 17 {
 		t.Errorf("%+v %v", r, err)
 	}

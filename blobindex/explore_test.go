@@ -93,7 +93,7 @@ func reader(views int, moves bool) explore.Actor {
 func pruner(moves bool) explore.Actor {
 	return explore.Actor{Name: "pruner", Run: func(ctx context.Context, env *explore.Env) error {
 		n := teamOf(env, moves, prune.Rules{}, blobindex.Options{})
-		_, err := janitor.Pass(ctx, n.Index(), nil)
+		_, err := janitor.New(n.Index(), nil).Run(ctx, nil)
 		return err
 	}}
 }

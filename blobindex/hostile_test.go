@@ -115,7 +115,7 @@ func checkP3WrongClock(t *testing.T, s *site) {
 			if got := cardIDs(mustCards(t, space(t, y, "team"), blobindex.CardsRequest{})); !slices.Contains(got, older.String()) {
 				t.Errorf("%s is hidden: shown are %v", older, got)
 			}
-			if r, err := janitor.Pass(t.Context(), y, nil); err != nil || len(r.Deleted) > 0 {
+			if r, err := janitor.New(y, nil).Run(t.Context(), nil); err != nil || len(r.Deleted) > 0 {
 				t.Errorf("deleted %v %v", r.Deleted, err)
 			}
 		})
@@ -153,7 +153,7 @@ func TestScan_OutOfOrder(t *testing.T) {
 		{"_active_runs/a/" + id.String()}, {"_active_runs/b/" + id.String()},
 		{fmt.Sprintf("_active_runs/a/%s~%d", id, w.store.Now().UnixMilli())},
 	}}, blobindex.Options{})
-	if r, err := janitor.Pass(t.Context(), x, nil); !errors.Is(err, blobindex.ErrIncomplete) || len(r.Deleted) > 0 {
+	if r, err := janitor.New(x, nil).Run(t.Context(), nil); !errors.Is(err, blobindex.ErrIncomplete) || len(r.Deleted) > 0 {
 		t.Errorf("%+v %v", r, err)
 	}
 }
@@ -247,7 +247,7 @@ func checkPassMaxDeletes(t *testing.T, s *site) {
 	w.advance(3 * time.Hour)
 	x := w.index(nil, blobindex.Options{})
 	for i, left := range []int{15, 5, 0} {
-		r, err := janitor.Pass(t.Context(), x, &janitor.Options{MaxDeletes: 10})
+		r, err := janitor.New(x, nil).Run(t.Context(), &janitor.RunOptions{MaxDeletes: 10})
 		if err != nil || r.Left != left || len(w.keys()) != left {
 			t.Errorf("pass %d: %+v %v, %d keys", i+1, r, err, len(w.keys()))
 		}
@@ -264,7 +264,7 @@ func TestPlanLife(t *testing.T) {
 	slow := fakes.NewFaulty(t, w.objects, fakes.Fault{Op: fakes.Delete, Every: true, Kind: fakes.After("a long pause", func() {
 		w.host.Advance(blobindex.PlanLife + time.Second)
 	})})
-	r, err := janitor.Pass(t.Context(), w.index(slow, blobindex.Options{}), nil)
+	r, err := janitor.New(w.index(slow, blobindex.Options{}), nil).Run(t.Context(), nil)
 	if err != nil || r.Deleted["stale"] != 1000 || r.Left != 500 {
 		t.Errorf("%+v %v", r, err)
 	}

@@ -134,7 +134,7 @@ func TestRequests_Kernel(t *testing.T) {
 		}
 	}
 	w.take()
-	r, err := janitor.Pass(t.Context(), x, nil)
+	r, err := janitor.New(x, nil).Run(t.Context(), nil)
 	if err != nil || r.Deleted["stale"] != 1500 {
 		t.Fatalf("%+v %v", r, err)
 	}

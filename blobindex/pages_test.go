@@ -55,7 +55,7 @@ func deletingMeanwhile(t *testing.T, w *world) {
 	n := w.team(nil, blobindex.Options{})
 	passed := make(chan error)
 	go func() {
-		r, err := janitor.Pass(t.Context(), w.index(nil, blobindex.Options{}), nil)
+		r, err := janitor.New(w.index(nil, blobindex.Options{}), nil).Run(t.Context(), nil)
 		if err == nil && (r.Failures > 0 || r.Deleted["stale"] != 2001) {
 			err = fmt.Errorf("the pass did %+v", r)
 		}

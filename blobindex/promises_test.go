@@ -178,7 +178,7 @@ func failingList(t *testing.T, w *world, kind fakes.Kind) {
 	if v, err := n.Cards(t.Context(), blobindex.CardsRequest{Limit: 3}); err != nil || v.Complete || len(v.Cards) != 1 {
 		t.Errorf("a narrower view, of which the last good one holds all: %+v %v", v, err)
 	}
-	report, err := janitor.Pass(t.Context(), w.index(faulty, blobindex.Options{}), nil)
+	report, err := janitor.New(w.index(faulty, blobindex.Options{}), nil).Run(t.Context(), nil)
 	if err == nil || len(report.Deleted) > 0 || len(w.keys()) != 2501 {
 		t.Errorf("a pass over a failed listing: %v, deleted %v, %d keys left", err, report.Deleted, len(w.keys()))
 	}
@@ -286,7 +286,7 @@ func checkRequests(t *testing.T, s *site) {
 	count.Reset()
 	mustCards(t, n, blobindex.CardsRequest{})
 	took("cards, cold, with 1,502 keys", fakes.Counts{List: 2})
-	report, err := janitor.Pass(t.Context(), w.index(count, blobindex.Options{}), nil)
+	report, err := janitor.New(w.index(count, blobindex.Options{}), nil).Run(t.Context(), nil)
 	if err != nil || report.Deleted["stale"] != 1500 {
 		t.Fatalf("pass: %+v %v", report, err)
 	}
@@ -327,7 +327,7 @@ func checkP3NoClockNoDelete(t *testing.T, s *site) {
 			if err := sweeper.Idle(t.Context()); err != nil || len(w.keys()) != 1 {
 				t.Errorf("a reader swept by the host's clock: %v %q", err, w.keys())
 			}
-			report, err := janitor.Pass(t.Context(), x, nil)
+			report, err := janitor.New(x, nil).Run(t.Context(), nil)
 			if err != nil {
 				t.Fatal(err)
 			}

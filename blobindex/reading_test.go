@@ -168,11 +168,11 @@ func checkRecent(t *testing.T, s *site) {
 		t.Errorf("beside the cards: %+v", v)
 	}
 	wantCards(t, n)
-	if r, err := janitor.Pass(t.Context(), x, nil); err != nil || r.Deleted["finished"] != 1 {
+	if r, err := janitor.New(x, nil).Run(t.Context(), nil); err != nil || r.Deleted["finished"] != 1 {
 		t.Errorf("%+v %v", r, err)
 	}
 	w.advance(2*time.Hour + 2*time.Minute)
-	if r, err := janitor.Pass(t.Context(), x, nil); err != nil || r.Deleted["old_tombstone"] != 1 {
+	if r, err := janitor.New(x, nil).Run(t.Context(), nil); err != nil || r.Deleted["old_tombstone"] != 1 {
 		t.Errorf("b's tombstone is past its time, a's is not: %+v %v", r, err)
 	}
 }
@@ -217,7 +217,7 @@ func checkFlatIndex(t *testing.T, s *site) {
 		t.Errorf("keys %q", keys)
 	}
 	w.advance(3 * time.Hour)
-	if r, err := janitor.Pass(t.Context(), x, nil); err != nil || r.Deleted["stale"] != 1 || r.Foreign != 1 {
+	if r, err := janitor.New(x, nil).Run(t.Context(), nil); err != nil || r.Deleted["stale"] != 1 || r.Foreign != 1 {
 		t.Errorf("%+v %v", r, err)
 	}
 }

@@ -248,7 +248,7 @@ func countPrune(s *socket) {
 		live := s.stored(1, "team")
 		s.fill(live)
 		s.cost(fmt.Sprintf("a pass with %d stale", tc.stale), tc.s3, tc.gcs, func() {
-			r, err := janitor.Pass(s.t.Context(), s.index(nil, blobindex.Options{}), nil)
+			r, err := janitor.New(s.index(nil, blobindex.Options{}), nil).Run(s.t.Context(), nil)
 			if err != nil || r.Deleted["stale"] != tc.stale || r.Failures > 0 {
 				s.t.Errorf("%+v %v", r, err)
 			}
@@ -257,7 +257,7 @@ func countPrune(s *socket) {
 			s.t.Errorf("%d stale: left %d keys", tc.stale, len(left))
 		}
 		s.advance(3 * time.Hour) // the live one goes as well, uncounted
-		_, err := janitor.Pass(s.t.Context(), s.index(nil, blobindex.Options{}), nil)
+		_, err := janitor.New(s.index(nil, blobindex.Options{}), nil).Run(s.t.Context(), nil)
 		s.check(err)
 	}
 }

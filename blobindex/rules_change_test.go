@@ -64,7 +64,7 @@ func TestRules_Reconfigure(t *testing.T) {
 	}
 	pass := func() janitor.Report {
 		t.Helper()
-		report, err := janitor.Pass(t.Context(), w.process(prune.Rules{}).Index, nil)
+		report, err := janitor.New(w.process(prune.Rules{}).Index, nil).Run(t.Context(), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -276,7 +276,7 @@ func TestRules_ListingAcrossTheChange(t *testing.T) {
 	passes := 0
 	pass := func() {
 		w.advance(10 * time.Second)
-		report, err := janitor.Pass(t.Context(), w.process(prune.Rules{}).Index, nil)
+		report, err := janitor.New(w.process(prune.Rules{}).Index, nil).Run(t.Context(), nil)
 		if passes++; err != nil || report.Ruling.Rules.TTL != time.Hour {
 			t.Errorf("%v %+v", err, report)
 		}
@@ -311,7 +311,7 @@ func TestRules_PassAcrossTheChange(t *testing.T) {
 			}
 			w.advance(3 * time.Hour)
 			p := w.process(prune.Rules{})
-			report, err := janitor.Pass(t.Context(), p.Index, &janitor.Options{Progress: func(done, _ int) {
+			report, err := janitor.New(p.Index, nil).Run(t.Context(), &janitor.RunOptions{Progress: func(done, _ int) {
 				if done == bucket.PageSize {
 					between(t, w)
 					w.advance(blobindex.RulesLife + time.Second)

@@ -135,7 +135,7 @@ func TestRules_OtherwiseDeletesNothing(t *testing.T) {
 		t.Errorf("deleting: %v", errs)
 	}
 	lists := 0
-	report, err := janitor.Pass(t.Context(), p.Index, &janitor.Options{Planned: func(blobindex.Deletion) { lists++ }})
+	report, err := janitor.New(p.Index, nil).Run(t.Context(), &janitor.RunOptions{Planned: func(blobindex.Deletion) { lists++ }})
 	if err != nil || report.Pages != 0 || lists != 0 || len(report.Deleted) != 0 || report.Clock != blobindex.StoreClock ||
 		!strings.Contains(report.Withheld, "ttl is 1h here and 2h there") {
 		t.Errorf("%v %+v", err, report)
@@ -320,7 +320,7 @@ func TestRules_Unreadable(t *testing.T) {
 			} else if hint := strings.Contains(err.Error(), "delete it"); hint != (tc.load == nil) || re.Corrupt() != hint {
 				t.Errorf("how to mend it: %v", err)
 			}
-			if report, err := janitor.Pass(t.Context(), fresh.Index, nil); !errors.As(err, &re) || report.Pages != 0 {
+			if report, err := janitor.New(fresh.Index, nil).Run(t.Context(), nil); !errors.As(err, &re) || report.Pages != 0 {
 				t.Errorf("a pass: %v %+v", err, report)
 			}
 			if errs := fresh.Delete(t.Context(), []blobindex.Deletion{{Key: bucket.Key("_active_runs/team/" + old.String())}}); len(errs) != 1 || !errors.As(errs[0], &re) {
@@ -379,7 +379,7 @@ func TestRules_NotShared(t *testing.T) {
 			if loads, saves := p.docs.counts(); loads != tc.loads || saves != tc.saves {
 				t.Errorf("%d GET and %d PUT", loads, saves)
 			}
-			if report, err := janitor.Pass(t.Context(), p.Index, nil); err != nil || report.Deleted["stale"] != 1 {
+			if report, err := janitor.New(p.Index, nil).Run(t.Context(), nil); err != nil || report.Deleted["stale"] != 1 {
 				t.Errorf("a pass: %v %+v", err, report)
 			}
 			if len(p.told) != 1 {
@@ -460,7 +460,7 @@ func TestRules_SaveOpen(t *testing.T) {
 			if v.Counts.Stale != 1 || p.Ruling().Unsaved == nil {
 				t.Fatalf("%+v %+v", v, p.Ruling())
 			}
-			report, err := janitor.Pass(t.Context(), p.Index, nil)
+			report, err := janitor.New(p.Index, nil).Run(t.Context(), nil)
 			if err == nil || report.Pages != 0 {
 				t.Errorf("a pass: %v %+v", err, report)
 			}
@@ -469,7 +469,7 @@ func TestRules_SaveOpen(t *testing.T) {
 			}
 			p.docs.fail(nil, nil)
 			p.docs.Store, usable = w.mem(), nil
-			if report, err := janitor.Pass(t.Context(), p.Index, nil); err != nil || report.Deleted["stale"] != 1 || !report.Ruling.Saved {
+			if report, err := janitor.New(p.Index, nil).Run(t.Context(), nil); err != nil || report.Deleted["stale"] != 1 || !report.Ruling.Saved {
 				t.Errorf("after it is known: %v %+v", err, report)
 			}
 		})

@@ -104,8 +104,9 @@ func (s *Snapshot) Ruling() Ruling { return s.ruling }
 
 // A Deletion is a key that may be deleted, and why.
 type Deletion struct {
-	Key    bucket.Key
-	Reason prune.Reason
+	Key       bucket.Key
+	Namespace string // of the key; FlatNamespace in a flat index
+	Reason    prune.Reason
 
 	by *reading // the rules that it was planned by; nil if nothing is known of them
 }
@@ -116,7 +117,7 @@ func (s *Snapshot) Plan() []Deletion {
 	plan := s.decision.Plan()
 	out := make([]Deletion, len(plan))
 	for i, d := range plan {
-		out[i] = Deletion{Key: s.n.key(d.Name), Reason: d.Reason, by: s.reading}
+		out[i] = Deletion{Key: s.n.key(d.Name), Namespace: s.n.name, Reason: d.Reason, by: s.reading}
 	}
 	return out
 }

@@ -66,7 +66,7 @@ func (a *app) prune(cmd *cobra.Command, dryRun, reconfigure bool) error {
 			return nil // it did what it was asked to; a later pass deletes
 		}
 	}
-	opt := &janitor.Options{DryRun: dryRun}
+	opt := &janitor.RunOptions{DryRun: dryRun}
 	if s.namespace != nil {
 		opt.Namespace = s.namespace.Name()
 	}
@@ -76,7 +76,7 @@ func (a *app) prune(cmd *cobra.Command, dryRun, reconfigure bool) error {
 	} else {
 		opt.Progress = progressOn(a.stderr)
 	}
-	report, err := janitor.Pass(cmd.Context(), s.index, opt)
+	report, err := janitor.New(s.index, nil).Run(cmd.Context(), opt)
 	if err != nil {
 		return pruneError(report, err)
 	}

@@ -99,7 +99,7 @@ func readOn(ctx context.Context, indexes ...*blobindex.Index) error {
 func pruneOn(ctx context.Context, indexes ...*blobindex.Index) error {
 	for {
 		for _, x := range indexes {
-			r, err := janitor.Pass(ctx, x, nil)
+			r, err := janitor.New(x, nil).Run(ctx, nil)
 			if err != nil {
 				return err
 			}

@@ -1,30 +1,78 @@
-// Package janitor deletes, over a whole index, what is proven to be over. It owns the pass: read the shared rules, list, plan,
-// delete, report.
-// What may be deleted is decided by package prune; the keys go through blobindex. A pass is safe beside any number of
-// producers, readers, sweepers and other passes, which at worst delete the same keys.
 package janitor
 
 import (
 	"context"
-	"errors"
-	"fmt"
+	"log/slog"
 	"time"
 
 	"github.com/blobindex/indexd/blobindex"
 	"github.com/blobindex/indexd/blobindex/bucket"
+	"github.com/blobindex/indexd/cas"
+	"github.com/blobindex/indexd/cas/lease"
 )
 
 // MaxDeletes is how many keys one pass deletes at the most; the next pass goes on.
 const MaxDeletes = 100_000
 
-// Options of Pass; nil and zero fields mean the defaults.
+// MaxErrors is how many KeyErrors a Report holds.
+const MaxErrors = 100
+
+// A Class is as what the lease is held: by a scheduler or by an operator.
+type Class = lease.Class
+
+// Options configures a Janitor; nil and zero fields mean the defaults.
 type Options struct {
+	// Class is as what the lease is held; default lease.Operator.
+	Class Class
+	// Store is where the lease and the checkpoint are; nil means that passes are not guarded against each other.
+	Store cas.Store
+	// Usable tells, before each pass, whether the conditions of Store are real: nil if so; bucket.ErrUnsupported or ErrDenied
+	// if not, so that passes are not guarded; any other error fails the pass. Nil means that they are.
+	Usable func(context.Context) error
+	// TTL is that of the lease; default lease.DefaultTTL.
+	TTL time.Duration
+	// Clock is for the lease.
+	Clock lease.Clock
+	// Document is for the documents of lease and checkpoint.
+	Document *cas.Options
+	// Log takes what Loop does; default: nothing is logged.
+	Log *slog.Logger
+}
+
+// A Janitor works on one index. It is safe for concurrent use.
+type Janitor struct {
+	index *blobindex.Index
+	opts  Options
+}
+
+// New returns the janitor of an index. It makes no request.
+func New(index *blobindex.Index, opts *Options) *Janitor {
+	j := &Janitor{index: index}
+	if opts != nil {
+		j.opts = *opts
+	}
+	if j.opts.Class == "" {
+		j.opts.Class = lease.Operator
+	}
+	if j.opts.Log == nil {
+		j.opts.Log = slog.New(slog.DiscardHandler)
+	}
+	return j
+}
+
+// RunOptions of one pass; nil and zero fields mean the defaults.
+type RunOptions struct {
 	// Namespace limits the pass to the namespace of that name; empty means the whole index.
 	Namespace string
-	// DryRun plans and deletes nothing.
+	// DryRun plans and deletes nothing, and needs no lease.
 	DryRun bool
 	// MaxDeletes bounds the deletes; 0 or less means the default, MaxDeletes.
 	MaxDeletes int
+	// Wait is how long to wait for a lease that somebody else holds; default not at all.
+	Wait time.Duration
+	// Full also deletes in namespaces that are left alone for a while after errors, and does not leave them alone for longer
+	// if it fails there too.
+	Full bool
 	// Planned, if set, is called with each key of the plan, in order, before anything is deleted.
 	Planned func(blobindex.Deletion)
 	// Progress, if set, is called after each batch of deletes with the keys that are done and their total.
@@ -33,12 +81,18 @@ type Options struct {
 
 // A Report says what a pass did.
 type Report struct {
+	// Term is that of the lease; 0 if there was none.
+	Term uint64
+	// Unguarded says in a clause why the pass did not have a lease; empty if it had one, and if it needed none.
+	Unguarded string
+
 	Namespaces int
 	Planned    map[string]int // keys by reason
 	Deleted    map[string]int // keys by reason
 	Failed     []KeyError     // the first MaxErrors of the keys that could not be deleted
 	Failures   int            // their number
 	Left       int            // keys planned, and left for the next pass: beyond MaxDeletes, or later than blobindex.PlanLife
+	Deferred   []string       // namespaces that are left alone for a while after errors, though keys of them may go
 	Slow       []string       // namespaces passed over, since their listing took too long
 	Foreign    int            // keys that are no item's
 	Pages      int            // LIST requests
@@ -57,149 +111,17 @@ type KeyError struct {
 	Err error
 }
 
-// MaxErrors is how many KeyErrors a Report holds.
-const MaxErrors = 100
-
-// Pass reads the shared rules, lists the index, plans, and deletes. An error means that the rules could not be read or the
-// listing was not complete, and that nothing was deleted, or that the context ended; what was done by then is in the report. Keys that could not be deleted are no
+// Run makes one pass: it reads the shared rules, takes the lease, lists the index, plans, deletes, and lets go of the lease.
+//
+// Errors: lease.ErrHeld, a *lease.HeldError: somebody else is at work, and nothing was changed. lease.ErrLost: the lease was
+// lost on the way. Else the rules, the lease or the checkpoint could not be read or written, or the listing was not complete,
+// and nothing was deleted; or the context ended. What was done by then is in the report. Keys that could not be deleted are no
 // error of the pass: see Report.Failures.
-func Pass(ctx context.Context, index *blobindex.Index, opt *Options) (Report, error) {
+func (j *Janitor) Run(ctx context.Context, opt *RunOptions) (Report, error) {
 	if opt == nil {
-		opt = &Options{}
+		opt = &RunOptions{}
 	}
-	p := pass{index: index, opt: opt, limit: opt.MaxDeletes}
-	if p.limit <= 0 {
-		p.limit = MaxDeletes
-	}
-	p.began = index.HostNow()
-	p.report = Report{Planned: make(map[string]int), Deleted: make(map[string]int)}
-	if err := p.rules(ctx); err != nil || p.report.Withheld != "" {
-		return p.report, err
-	}
-	if err := p.scan(ctx); err != nil {
-		return p.report, err
-	}
-	p.trust(ctx)
-	if opt.Planned != nil {
-		for _, d := range p.plan {
-			opt.Planned(d)
-		}
-	}
-	if opt.DryRun || p.report.Withheld != "" {
-		return p.report, nil
-	}
-	return p.report, p.delete(ctx)
-}
-
-type pass struct {
-	index  *blobindex.Index
-	opt    *Options
-	limit  int
-	began  time.Time // of the listing, by the host's clock
-	plan   []blobindex.Deletion
-	report Report
-}
-
-// rules reads by which rules the pass goes, and whether it may go on.
-func (p *pass) rules(ctx context.Context) (err error) {
-	r, err := p.index.ReadRules(ctx)
-	p.report.Ruling, p.report.AsOf, p.report.Clock, p.report.Withheld = r, r.AsOf, r.Clock, r.Withheld()
-	return err
-}
-
-func (p *pass) scan(ctx context.Context) error {
-	if p.opt.Namespace == "" {
-		stats, err := p.index.Scan(ctx, p.add)
-		p.report.Namespaces, p.report.Pages, p.report.Slow = stats.Namespaces, stats.Pages, stats.Slow
-		p.report.AsOf, p.report.Clock = stats.AsOf, stats.Clock
-		p.report.Foreign += stats.Foreign
-		return err
-	}
-	n, err := p.index.Namespace(p.opt.Namespace)
-	if err != nil {
-		return err
-	}
-	s, err := n.Snapshot(ctx)
-	if err != nil {
-		return err
-	}
-	p.report.Namespaces, p.report.Pages, p.report.AsOf, p.report.Clock = 1, s.Cost.List, s.AsOf, s.Clock
-	return p.add(s)
-}
-
-func (p *pass) add(s *blobindex.Snapshot) error {
-	p.report.Foreign += s.Counts().Foreign
-	if p.report.Ruling = s.Ruling(); p.report.Ruling.Withheld() != "" {
-		// Changed since the pass began. What was planned of other namespaces goes no more either: see Index.Delete.
-		p.report.Withheld = p.report.Ruling.Withheld()
-	}
-	for _, d := range s.Plan() {
-		p.report.Planned[d.Reason.String()]++
-		if len(p.plan) == p.limit {
-			p.report.Left++
-			continue
-		}
-		p.plan = append(p.plan, d)
-	}
-	return nil
-}
-
-// trust decides whether the plan may be carried out: by the store's clock, or by the host's if a fresh write shows that
-// the two agree.
-func (p *pass) trust(ctx context.Context) {
-	if p.report.Withheld != "" || p.report.Clock == blobindex.StoreClock || len(p.plan) == 0 {
-		return
-	}
-	if p.opt.DryRun {
-		p.report.Withheld = "the store tells no time with a listing; only a pass that may write can compare the clocks"
-		return
-	}
-	store, host, err := p.index.CheckHostClock(ctx)
-	if err != nil {
-		p.report.Withheld = fmt.Sprintf("the store tells no time with a listing, and comparing the clocks failed: %v", err)
-		return
-	}
-	skew := p.report.Ruling.Rules.Skew
-	switch apart := host.Sub(store); {
-	case store.IsZero():
-		p.report.Withheld = fmt.Sprintf("the store tells no time at all (this host's clock: %s)",
-			host.UTC().Format(time.RFC3339))
-	case apart > skew || apart < -skew:
-		p.report.Withheld = fmt.Sprintf("the clocks are more than %v apart (store %s, this host %s)", skew,
-			store.UTC().Format(time.RFC3339), host.UTC().Format(time.RFC3339))
-	}
-}
-
-// delete carries out the plan. A crash at any point leaves a part of it, which is as safe as the whole.
-func (p *pass) delete(ctx context.Context) error {
-	for lo := 0; lo < len(p.plan); lo += bucket.PageSize {
-		if err := ctx.Err(); err != nil {
-			return fmt.Errorf("pruning index %q after %d of %d keys: %w", p.index.Name(), lo, len(p.plan), err)
-		}
-		if p.index.HostNow().Sub(p.began) > blobindex.PlanLife {
-			p.report.Left += len(p.plan) - lo
-			return nil
-		}
-		batch := p.plan[lo:min(lo+bucket.PageSize, len(p.plan))]
-		errs := p.index.Delete(ctx, batch)
-		if len(errs) > 0 && errors.Is(errs[0], blobindex.ErrWithheld) {
-			p.report.Withheld = errs[0].Error()
-			p.report.Left += len(p.plan) - lo
-			return nil
-		}
-		for i, d := range batch {
-			if errs == nil || errs[i] == nil {
-				p.report.Deleted[d.Reason.String()]++
-				continue
-			}
-			p.report.Failures++
-			if len(p.report.Failed) < MaxErrors {
-				p.report.Failed = append(p.report.Failed, KeyError{d.Key, errs[i]})
-			}
-		}
-		if p.opt.Progress != nil {
-			p.opt.Progress(lo+len(batch), len(p.plan))
-		}
-	}
-	return nil
+	p := newPass(j, opt)
+	err := p.run(ctx)
+	return p.report, err
 }

@@ -52,7 +52,7 @@ func TestIndexPrunes(t *testing.T) {
 			old := mint(t, "cfg", time.Now().Add(tt.ahead-110*time.Minute))
 			newer := mint(t, "cfg", time.Now().Add(tt.ahead-100*time.Minute))
 			put(t, b, "_active_runs/team/"+old.String(), "_active_runs/team/"+newer.String())
-			report, err := janitor.Pass(t.Context(), n.Index(), nil)
+			report, err := janitor.New(n.Index(), nil).Run(t.Context(), nil)
 			if err != nil {
 				t.Fatal(err)
 			}
