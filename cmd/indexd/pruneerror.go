@@ -1,0 +1,112 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/blobindex/indexd/blobindex"
+	"github.com/blobindex/indexd/cas"
+	"github.com/blobindex/indexd/cas/lease"
+	"github.com/blobindex/indexd/prune/janitor"
+)
+
+// janitorUnguarded is the code of a pass without the lease, which is what programs look for.
+const janitorUnguarded = "lease_unavailable"
+
+// pruneError says how far a pass came that did not come to its end, and what to do.
+func pruneError(index string, r janitor.Report, err error) error {
+	var held *lease.HeldError
+	switch {
+	case errors.As(err, &held) && errors.Is(err, context.Canceled):
+		return fmt.Errorf("%w; %s (nothing was deleted)", context.Canceled, heldText(index, held.Status))
+	case errors.As(err, &held):
+		return &statusError{exitBusy, fmt.Errorf("nothing was deleted: %s; prune again then, or wait for it with --wait 1m",
+			heldText(index, held.Status))}
+	case errors.Is(err, lease.ErrLost):
+		return err // it says so itself
+	}
+	done := "nothing was deleted"
+	if total(r.Deleted)+r.Failures > 0 {
+		done = deletedText(r) + "; prune again to go on"
+	}
+	out := fmt.Errorf("%w (%s)", err, done)
+	var rules *blobindex.RulesError
+	switch {
+	case errors.Is(err, cas.ErrUnknown):
+		return &advisedError{out, "what was deleted is over, and pruning again does no harm: others wait for it for 35 seconds " +
+			"at the most"}
+	case errors.As(err, &rules):
+		return out // it says so itself
+	case errors.Is(err, cas.ErrCorrupt):
+		return &advisedError{out, "it is left as it is: delete that object if nothing else needs it"}
+	case errors.Is(err, cas.ErrFormat):
+		return &advisedError{out, "it is left as it is: use a version of indexd that knows that format"}
+	}
+	return out
+}
+
+// heldText says who is in the way, and until when.
+func heldText(index string, s lease.Status) string {
+	text := fmt.Sprintf("%v is at work on index %q since %s", s.Class, index, s.Since.UTC().Format(time.RFC3339))
+	if s.Class == "" {
+		text = fmt.Sprintf("whoever was at work on index %q last may not know that it is over", index)
+	}
+	switch {
+	case s.Reason != "" && s.Class != "":
+		text += fmt.Sprintf(" (%s)", plain(s.Reason))
+	case s.Reason != "":
+		text += fmt.Sprintf(" (the lease: %s)", plain(s.Reason))
+	}
+	switch {
+	case !s.Expires.IsZero() && s.Class != "":
+		text += fmt.Sprintf("; its lease opens when it is done, and at %s if it is not renewed",
+			s.Expires.UTC().Format(time.RFC3339))
+	case !s.Expires.IsZero():
+		text += fmt.Sprintf("; the lease opens at %s", s.Expires.UTC().Format(time.RFC3339))
+	default:
+		text += fmt.Sprintf("; the lease opens in %s if it is not renewed, for who waits that long", humane(s.Within+time.Second-1))
+	}
+	return text
+}
+
+// verdict tells, on stderr, what a pass left undone, and makes it the exit status.
+func (a *app) verdict(r janitor.Report) error {
+	for _, name := range r.Slow {
+		a.note("namespace %q was passed over: listing it took too long", name)
+	}
+	for _, name := range r.Deferred {
+		a.note("namespace %q is left alone for a while, since deleting there failed; --full tries it at once", name)
+	}
+	if r.Left > 0 {
+		a.note("%d more keys may go; prune again to go on", r.Left)
+	}
+	if err := withheld(r); err != nil {
+		return err
+	}
+	if r.Failures == 0 {
+		return nil
+	}
+	for _, f := range r.Failed {
+		fmt.Fprintf(a.stderr, "indexd: %s\n", readable(fmt.Sprintf("%q: %v", f.Key, f.Err)))
+	}
+	return fmt.Errorf("%s; those items stay hidden, and the next pass tries those keys again: check who may delete there",
+		deletedText(r))
+}
+
+// withheld makes an error of why a pass may not delete.
+func withheld(r janitor.Report) error {
+	switch {
+	case r.Withheld == "":
+		return nil
+	case len(r.Ruling.Differences) > 0:
+		return &statusError{exitBroken, fmt.Errorf("nothing was deleted: %s; take them over into the configuration, or change the "+
+			"saved ones for everybody with \"indexd prune --reconfigure\"", r.Withheld)}
+	case !r.Ruling.Quiet.IsZero():
+		return &statusError{exitBusy, fmt.Errorf("nothing was deleted: %s; prune again then", r.Withheld)}
+	case r.Left > 0:
+		return &statusError{exitBusy, fmt.Errorf("stopped after %s: %s; prune again to go on", deletedText(r), r.Withheld)}
+	}
+	return &statusError{exitBroken, fmt.Errorf("nothing may be deleted: %s", r.Withheld)}
+}
