@@ -81,6 +81,9 @@ func (s *Server) pruneReport(index string, r janitor.Report) api.PruneReport {
 	for i, f := range r.Failed {
 		out.Failed[i] = api.KeyFailure{Key: string(f.Key), Error: keyError(f.Err)}
 	}
+	if len(r.Failed) > 0 {
+		s.opt.Log.Warn("some keys could not be deleted", "index", index, "failed", r.Failures, "error", r.Failed[0].Err)
+	}
 	if r.Withheld != "" && (r.Ruling.Withheld() == "" || r.Ruling.Unsaved != nil) {
 		// Its text may be that of an error.
 		s.opt.Log.Warn("nothing may be deleted", "index", index, "why", r.Withheld)

@@ -87,7 +87,7 @@ func TestPrune_Report(t *testing.T) {
 func TestPrune_Held(t *testing.T) {
 	s := newSite(t)
 	s.stale("team")
-	l, err := lease.New(s.mem, "_active_runs", lease.Scheduler, nil)
+	l, err := lease.New(s.mem, "_active_runs", lease.Scheduler, &lease.Options{Clock: lease.Clock{Wall: s.clock.now}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -124,7 +124,7 @@ func flagText(err error) string {
 	}
 	give := "another value"
 	switch invalid.GetFlag().Value.Type() {
-	case "int":
+	case "int", "uint64":
 		give = "a whole number that can be used"
 	case "bool":
 		give = "true or false"

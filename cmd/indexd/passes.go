@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"sync"
 	"time"
@@ -109,20 +108,13 @@ func (p *passes) end() {
 
 // report tells the log what a pass did.
 func (p *passes) report(index string, r janitor.Report) {
-	level := slog.LevelInfo
-	if r.Failures > 0 {
-		level = slog.LevelWarn
-	}
 	attrs := []slog.Attr{
 		slog.String("index", index), slog.Uint64("term", r.Term), slog.Int("namespaces", r.Namespaces),
 		slog.Int("deleted", total(r.Deleted)), slog.Int("failures", r.Failures), slog.Int("left", r.Left),
 		slog.Int("deferred", len(r.Deferred)), slog.Int("slow", len(r.Slow)),
 	}
-	if len(r.Failed) > 0 {
-		attrs = append(attrs, slog.String("first_failure", readable(fmt.Sprintf("%q: %v", r.Failed[0].Key, r.Failed[0].Err))))
-	}
 	if r.Withheld != "" {
 		attrs = append(attrs, slog.String("withheld", r.Withheld))
 	}
-	p.log.LogAttrs(p.ctx, level, "pass", attrs...)
+	p.log.LogAttrs(p.ctx, slog.LevelInfo, "pass", attrs...)
 }

@@ -29,7 +29,7 @@ func (a *app) pruneCommand() *cobra.Command {
 		Long: `Delete what is proven to be over: one pass over all namespaces of the index, or over the one named by --namespace.
 
 Hidden items are hidden whether anybody prunes or not; a pass only tidies up. It deletes key by key what the listing
-proves to be finished, superseded or past its TTL. A key that could not be deleted is tried again by the next pass.
+proves to be finished, superseded or past its TTL. A key that could not be deleted is tried again by a later pass.
 
 Only one pass works on an index at a time, whoever began it: it holds the index's lease, which "indexd lease ls" shows.
 While somebody else does, nothing is deleted and nothing changed, and the exit status is 75, at once or after --wait. Try

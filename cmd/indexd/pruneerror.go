@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/blobindex/indexd/blobindex"
 	"github.com/blobindex/indexd/cas"
 	"github.com/blobindex/indexd/cas/lease"
 	"github.com/blobindex/indexd/prune/janitor"
@@ -32,43 +31,21 @@ func pruneError(index string, r janitor.Report, err error) error {
 		done = deletedText(r) + "; prune again to go on"
 	}
 	out := fmt.Errorf("%w (%s)", err, done)
-	var rules *blobindex.RulesError
-	switch {
-	case errors.Is(err, cas.ErrUnknown):
+	if errors.Is(err, cas.ErrUnknown) {
 		return &advisedError{out, "what was deleted is over, and pruning again does no harm: others wait for it for 35 seconds " +
 			"at the most"}
-	case errors.As(err, &rules):
-		return out // it says so itself
-	case errors.Is(err, cas.ErrCorrupt):
-		return &advisedError{out, "it is left as it is: delete that object if nothing else needs it"}
-	case errors.Is(err, cas.ErrFormat):
-		return &advisedError{out, "it is left as it is: use a version of indexd that knows that format"}
 	}
 	return out
 }
 
 // heldText says who is in the way, and until when.
 func heldText(index string, s lease.Status) string {
-	text := fmt.Sprintf("%v is at work on index %q since %s", s.Class, index, s.Since.UTC().Format(time.RFC3339))
 	if s.Class == "" {
-		text = fmt.Sprintf("whoever was at work on index %q last may not know that it is over", index)
+		return fmt.Sprintf("whoever was at work on index %q last may not know that it is over (%s); the lease %s", index,
+			plain(s.Reason), opensText(s))
 	}
-	switch {
-	case s.Reason != "" && s.Class != "":
-		text += fmt.Sprintf(" (%s)", plain(s.Reason))
-	case s.Reason != "":
-		text += fmt.Sprintf(" (the lease: %s)", plain(s.Reason))
-	}
-	switch {
-	case !s.Expires.IsZero() && s.Class != "":
-		text += fmt.Sprintf("; its lease opens when it is done, and at %s if it is not renewed",
-			s.Expires.UTC().Format(time.RFC3339))
-	case !s.Expires.IsZero():
-		text += fmt.Sprintf("; the lease opens at %s", s.Expires.UTC().Format(time.RFC3339))
-	default:
-		text += fmt.Sprintf("; the lease opens in %s if it is not renewed, for who waits that long", humane(s.Within+time.Second-1))
-	}
-	return text
+	return fmt.Sprintf("%v is at work on index %q since %s (%s); its lease %s at the latest, if it is not renewed", s.Class, index,
+		s.Since.UTC().Format(time.RFC3339), plain(s.Reason), opensText(s))
 }
 
 // verdict tells, on stderr, what a pass left undone, and makes it the exit status.
@@ -91,7 +68,7 @@ func (a *app) verdict(r janitor.Report) error {
 	for _, f := range r.Failed {
 		fmt.Fprintf(a.stderr, "indexd: %s\n", readable(fmt.Sprintf("%q: %v", f.Key, f.Err)))
 	}
-	return fmt.Errorf("%s; those items stay hidden, and the next pass tries those keys again: check who may delete there",
+	return fmt.Errorf("%s; those items stay hidden, and a later pass tries those keys again: check who may delete there",
 		deletedText(r))
 }
 

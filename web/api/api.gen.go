@@ -524,7 +524,7 @@ type PruneReport struct {
 	// Failed The first of them.
 	Failed []KeyFailure `json:"failed"`
 
-	// Failures Keys that could not be deleted; the next pass tries them again.
+	// Failures Keys that could not be deleted; a later pass tries them again.
 	Failures int `json:"failures"`
 
 	// Foreign Keys that are no item's.
