@@ -136,13 +136,15 @@ func (p *pass) add(s *blobindex.Snapshot) error {
 		// Changed since the pass began. What was planned of other namespaces goes no more either: see Index.Delete.
 		p.report.Withheld = p.report.Ruling.Withheld()
 	}
-	name, plan := s.Namespace().Name(), s.Plan()
-	if f, failing := p.was.Namespaces[name]; failing && len(plan) > 0 && !p.opt.Full && f.deferred(s.AsOf) {
-		p.report.Deferred = append(p.report.Deferred, name)
-		p.open[name] = true
-		return nil
-	}
-	for _, d := range plan {
+	name := s.Namespace().Name()
+	f, failing := p.was.Namespaces[name]
+	deferred := failing && !p.opt.Full && f.deferred(s.AsOf)
+	for d := range s.Planned {
+		if deferred { // and there is something to delete
+			p.report.Deferred = append(p.report.Deferred, name)
+			p.open[name] = true
+			return nil
+		}
 		p.report.Planned[d.Reason.String()]++
 		if len(p.plan) == p.limit {
 			p.report.Left++
