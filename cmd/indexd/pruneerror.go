@@ -27,8 +27,12 @@ func pruneError(index string, r janitor.Report, err error) error {
 		return err // it says so itself
 	}
 	done := "nothing was deleted"
-	if total(r.Deleted)+r.Failures > 0 {
+	switch {
+	case total(r.Deleted)+r.Failures > 0:
 		done = deletedText(r) + "; prune again to go on"
+	case total(r.Planned) > 0 && (errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)):
+		// A batch that was cut off may have been carried out in part.
+		done = "what was deleted is over; prune again to go on"
 	}
 	out := fmt.Errorf("%w (%s)", err, done)
 	if errors.Is(err, cas.ErrUnknown) {
