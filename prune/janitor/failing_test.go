@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/blobindex/indexd/blobindex"
 	"github.com/blobindex/indexd/blobindex/bucket"
 	"github.com/blobindex/indexd/cas"
 	"github.com/blobindex/indexd/prune/janitor"
@@ -193,6 +194,28 @@ func TestRun_NamespaceGone(t *testing.T) {
 		if names := slices.Collect(maps.Keys(w.checkpoint().Namespaces)); !slices.Equal(names, []string{"left"}) {
 			w.t.Errorf("named are %v", names)
 		}
+	})
+}
+
+// TestRun_Withheld: a pass that may not delete, since the clocks are apart, says nothing of the namespaces to the next one.
+func TestRun_Withheld(t *testing.T) {
+	inBubble(t, func(w *world) {
+		w.old(1, "team")
+		w.acquire()()
+		was := noted{Term: 1, Namespaces: map[string]notedNamespace{"team": {Failures: 2, RetryAt: time.Now().UTC()}}}
+		w.plant(was)
+		on := w.wire()
+		on.mute = true
+		x, err := blobindex.New(on, blobindex.Config{}, &blobindex.Options{Now: func() time.Time { return time.Now().Add(5 * time.Minute) }})
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		r := mustRun(w.t, janitor.New(x, &janitor.Options{Store: on}), nil)
+		is := w.checkpoint()
+		if r.Withheld == "" || sum(r.Deleted) > 0 || !is.PassedAt.IsZero() || is.Namespaces["team"] != was.Namespaces["team"] || is.Term != 2 {
+			w.t.Errorf("%+v, %+v", r, is)
+		}
+		w.wantFree()
 	})
 }
 

@@ -199,7 +199,7 @@ func TestP10_DispossessedAtTheEnd(t *testing.T) {
 	inBubble(t, func(w *world) {
 		w.old(3, "team")
 		on := w.wire()
-		on.strike = at(2, "save", checkpointKey, func() fate {
+		on.strike = at(1, "delete", "", func() fate {
 			w.plant(noted{Term: 2})
 			return fate{}
 		})
@@ -210,6 +210,27 @@ func TestP10_DispossessedAtTheEnd(t *testing.T) {
 		wantText(w.t, fmt.Sprint(err), "the lease was lost after 3 of 3 keys", "somebody else has saved the checkpoint")
 		if n := w.checkpoint(); n.Term != 2 || !n.PassedAt.IsZero() {
 			w.t.Errorf("the checkpoint is %+v", n)
+		}
+	})
+}
+
+// TestP10_LostInAListing: a listing that hangs while the lease cannot be renewed is given up when that is not trusted any more.
+func TestP10_LostInAListing(t *testing.T) {
+	inBubble(t, func(w *world) {
+		w.old(3, "team")
+		on, cut, from := w.wire(), false, time.Now()
+		on.strike = func(_ int, r request) fate {
+			if cut && r.op == "save" {
+				return fate{refuse: errors.New("the network is away")}
+			}
+			return fate{}
+		}
+		on.listing = func(ctx context.Context) { cut = true; <-ctx.Done() }
+		ctx, cancel := context.WithTimeout(w.t.Context(), 5*time.Minute)
+		defer cancel()
+		r, err := w.janitor(on, janitor.Options{}).Run(ctx, nil)
+		if !errors.Is(err, lease.ErrLost) || time.Since(from) > lease.DefaultTTL || sum(r.Planned) > 0 {
+			w.t.Errorf("%v after %v, %+v", err, time.Since(from), r)
 		}
 	})
 }
@@ -287,9 +308,11 @@ func TestP10_LeaseDeleted(t *testing.T) {
 		}
 		w.Delete(w.t.Context(), []bucket.Key{leaseKey})
 		fresh := w.janitor(nil, janitor.Options{})
-		if _, err := fresh.Run(w.t.Context(), nil); !errors.Is(err, lease.ErrHeld) {
+		_, err := fresh.Run(w.t.Context(), nil)
+		if !errors.Is(err, lease.ErrHeld) {
 			w.t.Fatal(err)
 		}
+		wantText(w.t, err.Error(), "has to be waited for (its document was lost)")
 		from := time.Now()
 		if r := mustRun(w.t, fresh, &janitor.RunOptions{Wait: time.Minute}); r.Term != 4 || time.Since(from) < lease.DefaultTTL+lease.Margin {
 			w.t.Errorf("%+v after %v", r, time.Since(from))

@@ -265,6 +265,9 @@ type wire struct {
 	strike func(n int, r request) fate // of the n-th request from 1; called without a lock
 	deny   func(bucket.Key) error      // of a key that is to be deleted
 
+	listing func(context.Context) // called before each page
+	mute    bool                  // pages tell no time
+
 	mu    sync.Mutex // guards asked
 	asked []request
 }
@@ -331,6 +334,14 @@ func (w *wire) List(ctx context.Context, req bucket.ListRequest, fn func(bucket.
 	return w.Bucket.List(ctx, req, func(p bucket.Page) error {
 		if f := w.begin("list", bucket.Key(req.Prefix)); f.refuse != nil || f.lose != nil {
 			return errors.Join(f.refuse, f.lose)
+		}
+		if w.listing != nil {
+			if w.listing(ctx); ctx.Err() != nil {
+				return ctx.Err()
+			}
+		}
+		if w.mute {
+			p.Now = time.Time{}
 		}
 		return fn(p)
 	})
