@@ -65,6 +65,7 @@ func TestCase_C18_Suspend(t *testing.T) {
 		h := p.acquire(1, nil)
 		ctx, cancel := h.Context(t.Context())
 		defer cancel()
+		wantHeld(t, h)
 		p.reset()
 		host.set(lease.DefaultTTL, 0)
 		time.Sleep(lease.DefaultTTL / 3)
@@ -95,6 +96,7 @@ func TestLease_ClockSteps(t *testing.T) {
 			wantHeld(t, h)
 			two.refused(nil)
 			p.set(true)
+			host.set(2*step, 0)
 			ctx, cancel := h.Context(t.Context())
 			defer cancel()
 			began := time.Now()
@@ -212,17 +214,18 @@ func TestLease_SlowAcquisition(t *testing.T) {
 				return
 			}
 			p.reset()
-			pause := max(lease.DefaultTTL/3-took, 2*time.Second)
+			began, pause := time.Now(), max(lease.DefaultTTL/3-took, 2*time.Second)
 			time.Sleep(pause)
 			wantHeld(t, h)
-			if _, saves := p.reset(); len(saves) != 1 {
-				t.Errorf("after it took %v there were %d renewals within %v", took, len(saves), pause)
+			if _, saves := p.reset(); len(saves) != 1 || saves[0].Sub(began) != pause {
+				t.Errorf("after it took %v there were renewals at %v, want one, after %v", took, saves, pause)
 			}
 		})
 	}
 	inBubble(t, func(t *testing.T, s site) { // a renewal, too
 		p := s.process(lease.Operator, nil)
 		h := p.acquire(1, nil)
+		wantHeld(t, h)
 		ctx, cancel := h.Context(t.Context())
 		defer cancel()
 		began := time.Now()

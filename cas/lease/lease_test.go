@@ -343,6 +343,14 @@ func TestAcquire_Wait(t *testing.T) {
 		if !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, lease.ErrHeld) {
 			t.Errorf("ended: %v", err)
 		}
+		ctx, cancel = context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		time.AfterFunc(time.Minute-time.Second, func() { two.set(true) })
+		_, err = two.Acquire(ctx, &lease.AcquireOptions{Wait: time.Hour})
+		if !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, lease.ErrHeld) {
+			t.Errorf("ended within a look: %v", err)
+		}
+		two.set(false)
 	})
 }
 

@@ -66,6 +66,9 @@ func (w *wire) Load(ctx context.Context, key bucket.Key) (cas.Object, error) {
 		return cas.Object{}, ctx.Err()
 	}
 	o, err := w.Store.Load(ctx, key)
+	if err != nil && !errors.Is(err, cas.ErrNotExist) {
+		return o, err
+	}
 	w.land()
 	if w.timeless {
 		o.ModTime, o.StoreTime = time.Time{}, time.Time{}
