@@ -27,14 +27,16 @@ fmt:
 generate:
 	$(GO) generate ./web/api
 
-# On a directory as real processes: many that change one document, some that are killed at random, for a minute, and some that
-# change one manifest, for a minute and a half; then on real servers, which are installed below $INDEXD_SERVERS, by default in
-# the user's cache directory. It wants node with npm, curl, the AWS CLI and Python's boto3: apt-get install curl awscli
-# python3-boto3.
+# On a directory as real processes: many that change one document, some that are killed at random, for a minute, some that
+# change one manifest, for a minute and a half, some that want one lease, and some that prune one index; then on real servers,
+# which are installed below $INDEXD_SERVERS, by default in the user's cache directory. It wants node with npm, curl, the AWS CLI
+# and Python's boto3: apt-get install curl awscli python3-boto3.
 test-real: testreal
 	INDEXD_PROCESSES=32 $(GO) test -count=1 -timeout 10m -run 'TestProcesses_Increments' -v ./blobindex/bucket/dirbucket
 	INDEXD_SOAK=60s $(GO) test -count=1 -timeout 10m -run 'TestSoak' -v ./cmd/indexd
 	INDEXD_MANIFEST_SOAK=90s $(GO) test -count=1 -timeout 10m -run 'TestManifestSoak' -v ./cmd/indexd
+	INDEXD_TIMED=1 $(GO) test -count=1 -timeout 10m -run 'TestProcesses_Lease' -v ./cas/lease
+	INDEXD_TIMED=1 $(GO) test -count=1 -timeout 15m -run 'TestProcesses_Prune' -v ./cmd/indexd
 	bin/testreal
 
 # Servers too that take long to install; Ceph comes from Debian: apt-get install --no-install-recommends radosgw ceph-mon
@@ -55,6 +57,8 @@ explore:
 	INDEXD_EXPLORE=40 $(GO) test -count=1 -timeout 30m -v -run 'TestP7_InAStorm' ./cas
 	INDEXD_EXPLORE=2 $(GO) test -count=1 -timeout 30m -v -run 'TestP1_|TestP3_DeclaredDead' ./blobindex
 	INDEXD_EXPLORE=2 $(GO) test -count=1 -timeout 60m -v -run 'TestP8_' ./cas/manifest
+	INDEXD_EXPLORE=1 $(GO) test -count=1 -timeout 60m -v -run 'TestP10_' ./cas/lease
+	INDEXD_EXPLORE=2 $(GO) test -count=1 -timeout 60m -v -run 'TestP10_Passes' ./prune/janitor
 
 # Breaks compare-and-swap in one way after the other, in a copy, and prints which test notices; some minutes. What is broken
 # and how is in tools/mutatecas/mutants.

@@ -3,6 +3,7 @@ package blobindex
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -113,13 +114,15 @@ type Deletion struct {
 
 // Plan returns the keys that may be deleted, in order. It must not be carried out where Ruling withholds it, nor where the
 // host's clock had to stand in for the store's, unless that is known to be right.
-func (s *Snapshot) Plan() []Deletion {
-	plan := s.decision.Plan()
-	out := make([]Deletion, len(plan))
-	for i, d := range plan {
-		out[i] = Deletion{Key: s.n.key(d.Name), Namespace: s.n.name, Reason: d.Reason, by: s.reading}
+func (s *Snapshot) Plan() []Deletion { return slices.Collect(s.Planned) }
+
+// Planned yields the plan, key after key, for who keeps only a part of it.
+func (s *Snapshot) Planned(yield func(Deletion) bool) {
+	for _, d := range s.decision.Plan() {
+		if !yield(Deletion{Key: s.n.key(d.Name), Namespace: s.n.name, Reason: d.Reason, by: s.reading}) {
+			return
+		}
 	}
-	return out
 }
 
 // settle remembers what was found to be dead, and hands what is over to the sweeper, if there is one, the

@@ -39,6 +39,7 @@ type Decision struct {
 	future  []record
 	dead    map[string]bool
 	counts  Counts
+	showing bool   // shown was worked out: who only plans does not need it, and it is large
 	shown   []Item // in the order of dedupe.Newest
 	scratch scratch
 }
@@ -62,11 +63,8 @@ func (n *Namespace) Decide(now time.Time, dead map[string]bool) *Decision {
 				d.dead[id] = true
 			}
 		}
-		items := d.group(g)
-		d.counts.add(d.count(items), 1)
-		d.show(items)
+		d.counts.add(d.count(d.group(g)), 1)
 	}
-	slices.SortFunc(d.shown, newestFirst)
 	return d
 }
 
@@ -78,7 +76,16 @@ func (d *Decision) Counts() Counts { return d.counts }
 
 // Shown returns the items that are running now, newest first, ties by id: at most one for each sub-key, and those that a
 // wrong clock puts in doubt. The slice is the Decision's own; Bury changes it.
-func (d *Decision) Shown() []Item { return d.shown }
+func (d *Decision) Shown() []Item {
+	if !d.showing {
+		d.showing = true
+		for g := range d.groups {
+			d.show(d.group(g))
+		}
+		slices.SortFunc(d.shown, newestFirst)
+	}
+	return d.shown
+}
 
 // Buried returns those of the ids known to be dead, from the start or by Bury, of which a key is listed.
 func (d *Decision) Buried() map[string]bool { return d.dead }
@@ -92,11 +99,14 @@ func (d *Decision) Bury(id string) {
 	}
 	items := d.group(g)
 	d.counts.add(d.count(items), -1)
-	subkey := g[0].subkey()
-	d.shown = slices.DeleteFunc(d.shown, func(s Item) bool { return s.ID.Subkey() == subkey })
 	d.dead[id] = true
 	items = d.group(g)
 	d.counts.add(d.count(items), 1)
+	if !d.showing {
+		return
+	}
+	subkey := g[0].subkey()
+	d.shown = slices.DeleteFunc(d.shown, func(s Item) bool { return s.ID.Subkey() == subkey })
 	d.show(items)
 	slices.SortFunc(d.shown, newestFirst)
 }

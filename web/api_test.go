@@ -399,6 +399,11 @@ func TestQueriesAreThoseOfTheDescription(t *testing.T) {
 				}
 				value := map[string]string{"outcome": "done", "index": "running"}[p.Value.Name]
 				switch {
+				case p.Value.Schema.Value.Type.Is("boolean"):
+					value = "true"
+					for _, wrong := range []string{"", "1", "True", "yes", "tru"} {
+						s.do(method, target+"?"+p.Value.Name+"="+wrong, "").want(http.StatusBadRequest)
+					}
 				case p.Value.Name == "cursor":
 					value = "OWYzY18xNzAwMDAwMDAw" // 9f3c_1700000000
 					if strings.HasSuffix(path, "recent") {

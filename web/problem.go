@@ -5,12 +5,15 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"net/http"
+	"strconv"
 	"time"
 
 	"github.com/blobindex/indexd/blobindex"
 	"github.com/blobindex/indexd/blobindex/bucket"
 	"github.com/blobindex/indexd/blobindex/itemid"
+	"github.com/blobindex/indexd/cas/lease"
 	"github.com/blobindex/indexd/web/api"
 	"github.com/labstack/echo/v4"
 )
@@ -40,6 +43,10 @@ const (
 	codeThrottled   = "throttled"
 	codeUnknown     = "unknown"
 
+	codeLeaseHeld    = "lease_held"
+	codeLeaseLost    = "lease_lost"
+	codeLeaseCorrupt = "lease_corrupt"
+
 	codePrecondition    = "precondition"
 	codeChanged         = "changed"
 	codeEntryExists     = "entry_exists"
@@ -56,8 +63,9 @@ type problem struct {
 	status         int
 	code           string
 	detail, action string
-	retry          bool   // try again soon
-	location       string // where to look, or empty
+	retry          bool          // try again soon
+	held           *lease.Status // who is in the way, of lease_held
+	location       string        // where to look, or empty
 	cause          error
 }
 
@@ -117,7 +125,10 @@ func (s *Server) refuse(err error, c echo.Context) {
 	}
 	h := c.Response().Header()
 	h.Set("Cache-Control", "no-store")
-	if p.retry {
+	switch {
+	case p.held != nil:
+		h.Set("Retry-After", strconv.Itoa(max(1, int(math.Ceil(p.held.Within.Seconds())))))
+	case p.retry:
 		h.Set("Retry-After", retryAfter)
 	}
 	if p.location != "" {
@@ -137,10 +148,14 @@ func (s *Server) refuse(err error, c echo.Context) {
 }
 
 func (p *problem) send(c echo.Context) error {
-	body, err := json.Marshal(api.Problem{
-		Type: api.AboutBlank, Title: http.StatusText(p.status), Status: p.status, Code: p.code, Detail: p.detail,
+	var v any = api.Problem{
+		Type: api.ProblemTypeAboutBlank, Title: http.StatusText(p.status), Status: p.status, Code: p.code, Detail: p.detail,
 		Action: p.action,
-	})
+	}
+	if p.held != nil {
+		v = p.leaseHeld()
+	}
+	body, err := json.Marshal(v)
 	if err != nil {
 		return err
 	}

@@ -214,7 +214,10 @@ func refusals() []refusal {
 }
 
 func TestProblems(t *testing.T) {
-	tested := []string{"internal", "timeout", "rules"} // below, in TestCase_C58_Bodies, and in TestRules_Unreadable
+	tested := []string{
+		"internal", "timeout", "rules", // below, in TestCase_C58_Bodies, and in TestRules_Unreadable
+		"lease_held", "lease_lost", "lease_corrupt", // in TestPrune_Held and TestPrune_Problems
+	}
 	for _, r := range refusals() {
 		tested = append(tested, r.code)
 		t.Run(r.code, func(t *testing.T) {

@@ -15,9 +15,10 @@ import (
 	"github.com/labstack/echo/v4"
 )
 
-// A param is what a query parameter may be: a whole number from 1 to max, or text of 1 to max bytes.
+// A param is what a query parameter may be: a whole number from 1 to max, true or false, or text of 1 to max bytes.
 type param struct {
 	number bool
+	choice bool
 	max    int
 }
 
@@ -44,6 +45,8 @@ func routeParams(method, route string) map[string]param {
 		return page
 	case "DELETE " + namespaceRoute + "/items/:id":
 		return map[string]param{"outcome": {max: maxText}}
+	case "POST " + pruneRoute:
+		return map[string]param{"namespace": {max: maxText}, "dry_run": {choice: true}}
 	}
 	return nil
 }
@@ -84,6 +87,12 @@ func (p param) check(name, value string) error {
 		if n, err := strconv.Atoi(value); err != nil || n < 1 || n > p.max || strconv.Itoa(n) != value {
 			return badRequest(fmt.Sprintf("The parameter %s is no whole number from 1 to %d.", name, p.max),
 				"Give such a number, or leave it out.")
+		}
+		return nil
+	}
+	if p.choice {
+		if value != "true" && value != "false" {
+			return badRequest("The parameter "+name+" is neither true nor false.", "Give one of them, or leave it out.")
 		}
 		return nil
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/blobindex/indexd/blobindex"
+	"github.com/blobindex/indexd/prune/janitor"
 	"github.com/blobindex/indexd/web/api"
 	"github.com/labstack/echo/v4"
 )
@@ -23,7 +24,9 @@ type Options struct {
 	Notice func() string
 	// Manifests are what the routes of manifests work on; nil: they answer that there are none.
 	Manifests *Manifests
-	// Timeout is the longest that a request may take, but for the time in which files stream; default 60 s.
+	// Prune makes a pass over an index; nil: that route answers that there are none. It ends soon after its context does.
+	Prune func(context.Context, *blobindex.Index, *janitor.RunOptions) (janitor.Report, error)
+	// Timeout is the longest that a request may take, but for passes and the time in which files stream; default 60 s.
 	Timeout time.Duration
 	// Now is the host's clock, default time.Now.
 	Now func() time.Time
@@ -117,7 +120,7 @@ func (s *Server) route() {
 }
 
 // A router puts around each handler what most routes want: Options.Timeout, and for GET an answer that is whole; around
-// those of files that stream what these want. A route that wants neither is registered with the Echo itself.
+// those of files that stream, and of passes, what these want. A route that wants neither is registered with the Echo itself.
 type router struct {
 	*echo.Echo
 	s *Server
@@ -135,8 +138,11 @@ func (r router) GET(path string, h echo.HandlerFunc, m ...echo.MiddlewareFunc) *
 }
 
 func (r router) POST(path string, h echo.HandlerFunc, m ...echo.MiddlewareFunc) *echo.Route {
-	if path == entriesRoute {
+	switch path {
+	case entriesRoute:
 		return r.Echo.POST(path, h, append(m, r.s.streamedIn)...)
+	case pruneRoute:
+		return r.Echo.POST(path, h, append(m, patient)...)
 	}
 	return r.Echo.POST(path, h, append(m, r.s.limited)...)
 }

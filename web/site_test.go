@@ -86,7 +86,7 @@ func newSite(t *testing.T, change ...func(*web.Options)) *site {
 		indexes = append(indexes, x)
 	}
 	s.docs = &docs{Objects: s.count, store: s.mem}
-	opt := web.Options{Now: s.clock.now, Manifests: &web.Manifests{Store: s.docs}}
+	opt := web.Options{Now: s.clock.now, Manifests: &web.Manifests{Store: s.docs}, Prune: s.prune}
 	for _, f := range change {
 		f(&opt)
 	}

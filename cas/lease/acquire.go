@@ -22,8 +22,8 @@ type AcquireOptions struct {
 	Reason string
 }
 
-// Acquire makes us the holder. 1 GET, 1 PUT if it is free. ErrHeld, a *HeldError: somebody else was at the end of Wait.
-// cas.ErrUnknown: the lease may be held by us, whom nobody waits for longer than TTL and Margin. Errors else: those of
+// Acquire makes us the holder. 1 GET, 1 PUT if it is free. ErrHeld, a *HeldError: somebody else was at the end of Wait, or
+// of ctx. cas.ErrUnknown: the lease may be held by us, whom nobody waits for longer than TTL and Margin. Errors else: those of
 // cas.Doc.Load and Replace. The caller must Release what it gets, on every path.
 func (l *Lease) Acquire(ctx context.Context, opt *AcquireOptions) (*Held, error) {
 	if opt == nil {
@@ -33,11 +33,17 @@ func (l *Lease) Acquire(ctx context.Context, opt *AcquireOptions) (*Held, error)
 		return nil, fmt.Errorf("acquiring lease %q: %w", l.name, err)
 	}
 	began := l.clock.Running()
+	var held *HeldError // of the last look that was not cut off
 	for again := 0; ; {
 		h, err := l.try(ctx, opt)
-		var held *HeldError
-		if err == nil || !errors.As(err, &held) {
-			return h, err
+		switch {
+		case err == nil:
+			h.begin()
+			return h, nil
+		case held != nil && ctx.Err() != nil && !errors.Is(err, cas.ErrUnknown):
+			return nil, fmt.Errorf("%w: %w", ctx.Err(), held)
+		case !errors.As(err, &held):
+			return nil, err
 		}
 		if held.Status.Within == 0 && again < 3 {
 			again++ // it changed while we looked, and is free
@@ -51,7 +57,7 @@ func (l *Lease) Acquire(ctx context.Context, opt *AcquireOptions) (*Held, error)
 		select {
 		case <-ctx.Done():
 			t.Stop()
-			return nil, fmt.Errorf("%w: %w", ctx.Err(), err)
+			return nil, fmt.Errorf("%w: %w", ctx.Err(), held)
 		case <-t.C:
 		}
 	}
@@ -67,7 +73,7 @@ func checkReason(reason string) error {
 	return nil
 }
 
-// try looks once and takes what is free.
+// try looks once and takes what is free. What it returns is not renewed yet.
 func (l *Lease) try(ctx context.Context, opt *AcquireOptions) (*Held, error) {
 	s, err := l.load(ctx)
 	if err != nil {
@@ -86,21 +92,29 @@ func (l *Lease) try(ctx context.Context, opt *AcquireOptions) (*Held, error) {
 	from := l.clock.now()
 	saved, err := l.doc.Replace(ctx, s, next)
 	switch {
-	case errors.Is(err, cas.ErrConflict), errors.Is(err, cas.ErrNotExist) && !errors.Is(err, cas.ErrUnknown):
+	case beaten(s, saved, err):
 		return nil, l.overtaken(ctx, err)
 	case err != nil:
 		return nil, fmt.Errorf("acquiring lease %q: %w", l.name, err)
-	case saved.Version == "":
-		return nil, l.overtaken(ctx, cas.ErrConflict) // ours, and somebody's after it
 	}
-	return hold(l, saved, from), nil
+	return newHeld(l, saved, from), nil
+}
+
+// beaten tells of a save on base whether somebody else was faster, or has built on it already. That there is nothing to
+// create the document in has another reason.
+func beaten(base, saved cas.State[record], err error) bool {
+	if err == nil {
+		return saved.Version == ""
+	}
+	deleted := base.Seq > 0 && errors.Is(err, cas.ErrNotExist)
+	return !errors.Is(err, cas.ErrUnknown) && (deleted || errors.Is(err, cas.ErrConflict))
 }
 
 // overtaken tells who was faster.
 func (l *Lease) overtaken(ctx context.Context, err error) error {
 	s, loadErr := l.load(ctx)
 	if loadErr != nil {
-		return fmt.Errorf("acquiring lease %q: %w: %w", l.name, err, loadErr)
+		return fmt.Errorf("acquiring lease %q: %w", l.name, errors.Join(err, loadErr))
 	}
 	return &HeldError{l.status(s)}
 }
@@ -114,11 +128,11 @@ func (l *Lease) await(ctx context.Context, s cas.State[record], after uint64) er
 	}
 	next := record{Term: after, Opens: (ttl + Margin).Milliseconds(), Since: since(s, l.clock), Reason: "its document was lost"}
 	saved, err := l.doc.Replace(ctx, s, next)
-	if err != nil && !errors.Is(err, cas.ErrConflict) {
+	switch {
+	case beaten(s, saved, err):
+		return l.overtaken(ctx, err)
+	case err != nil:
 		return fmt.Errorf("acquiring lease %q: %w", l.name, err)
-	}
-	if err != nil || saved.Version == "" {
-		return l.overtaken(ctx, cas.ErrConflict)
 	}
 	return &HeldError{l.status(saved)}
 }

@@ -129,7 +129,8 @@ type Status struct {
 	Since  time.Time
 	Reason string
 	// Expires is when the lease may be acquired if it is not renewed, by the store's clock: when the holder's TTL and Margin
-	// are over. It is zero if nobody holds it and it does not have to be waited for, and if the store tells no time.
+	// are over. It is zero if nobody holds it and it does not have to be waited for, if the store tells no time, and of what
+	// was saved just now, such as by Break.
 	Expires time.Time
 	// Within is how long it has to be waited for from now, as far as this process knows; 0 if it may be acquired.
 	Within time.Duration
@@ -150,7 +151,10 @@ func (e *HeldError) Error() string {
 		fmt.Fprintf(&text, " (%s)", s.Reason)
 	}
 	if !s.Expires.IsZero() {
-		fmt.Fprintf(&text, "; it opens at %s, if it is not renewed", s.Expires.UTC().Format(time.RFC3339))
+		fmt.Fprintf(&text, "; it opens at %s", s.Expires.UTC().Format(time.RFC3339))
+		if s.Class != "" {
+			text.WriteString(", if it is not renewed")
+		}
 	}
 	return text.String()
 }
@@ -218,7 +222,7 @@ func (r record) check() error {
 	case r.Opens < 0 || r.Opens > (MaxTTL+Margin).Milliseconds():
 		return fmt.Errorf("it opens after %d ms", r.Opens)
 	}
-	return nil
+	return checkReason(r.Reason) // it is shown to people
 }
 
 // opens is how long after the document was saved the lease may be acquired.

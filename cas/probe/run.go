@@ -53,6 +53,7 @@ type run struct {
 
 	mu       sync.Mutex // guards all below
 	findings map[ID]*Finding
+	denied   map[ID]bool  // unsure, since something was refused to us
 	made     []bucket.Key // to be deleted
 	paced    bool         // the store asked for slower writes
 	turns    int          // of the sites
@@ -69,6 +70,7 @@ func newRun(sites []Site, opts *Options) *run {
 	o := opts.withDefaults()
 	return &run{
 		sites: sites, opts: o, root: Root + strings.ToLower(rand.Text()) + "/", began: o.Now(), findings: map[ID]*Finding{},
+		denied: map[ID]bool{},
 	}
 }
 
@@ -134,7 +136,7 @@ func (r *run) all(ctx context.Context, steps []step) error {
 		if err != nil {
 			for _, id := range s.asks {
 				if r.applies(id) {
-					r.unsure(id, "%s", r.plain(err))
+					r.untried(id, err)
 				}
 			}
 		}
@@ -196,6 +198,16 @@ func (r *run) yes(id ID, format string, args ...any) {
 // unsure says why a question cannot be answered, unless it was answered already.
 func (r *run) unsure(id ID, format string, args ...any) {
 	r.answer(id, Unsure, fmt.Sprintf(format, args...), nil)
+}
+
+// untried is unsure for an error.
+func (r *run) untried(id ID, err error) {
+	r.unsure(id, "%s", r.plain(err))
+	if errors.Is(err, bucket.ErrDenied) {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.denied[id] = true
+	}
 }
 
 // no answers a question; the first no stays, and goes before whatever else was seen.

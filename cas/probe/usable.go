@@ -124,15 +124,16 @@ func (r *run) now(o cas.Object) time.Time {
 func (r *run) verdict(ctx context.Context) (Verdict, error) {
 	v := Verdict{Format: verdictFormat, Version: probeVersion, Unquoted: r.unquoted, Usable: true, Broken: []Finding{}}
 	open := map[string][]string{} // by reason, the questions
+	denied := true                // each of them
 	for _, id := range decisive {
 		f := r.findings[id]
 		switch {
 		case f == nil:
-			open["not tried"] = append(open["not tried"], string(id))
+			open["not tried"], denied = append(open["not tried"], string(id)), false
 		case f.Verdict == No:
 			v.Broken, v.Usable = append(v.Broken, *f), false
 		case f.Verdict != Yes:
-			open[f.Seen] = append(open[f.Seen], string(id))
+			open[f.Seen], denied = append(open[f.Seen], string(id)), denied && r.denied[id]
 		}
 	}
 	if v.Usable && len(open) > 0 {
@@ -141,6 +142,11 @@ func (r *run) verdict(ctx context.Context) (Verdict, error) {
 			reasons = append(reasons, strings.Join(ids, ", ")+": "+why)
 		}
 		slices.Sort(reasons)
+		if denied {
+			// Whoever may create and not write over, or whose bucket retains what is there, is refused everywhere alike.
+			return Verdict{}, fmt.Errorf("%w: it could not be found out, since writes are refused here, as by a retention policy: %s: %w",
+				ErrNotUsable, reasons[0], bucket.ErrDenied)
+		}
 		return Verdict{}, fmt.Errorf("%w: it could not be found out: %s", ErrNotUsable, strings.Join(reasons, "; "))
 	}
 	o, err := r.load(ctx, &r.sites[0], bucket.Key(r.root+accessName))

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -179,6 +180,44 @@ func TestUsable_Unsure(t *testing.T) {
 	refuse = ""
 	if v, err := probe.Usable(t.Context(), b, b, quick(c)); err != nil || !v.Usable {
 		t.Errorf("Usable afterwards: %+v, %v", v, err)
+	}
+}
+
+// TestUsable_Retained: where every overwrite is refused nothing is found out, which is told as a refusal; where some are, it is
+// not known what that means.
+func TestUsable_Retained(t *testing.T) {
+	for name, tc := range map[string]struct {
+		of     string // the part of a key whose overwrites are refused
+		denied bool
+	}{"all": {"", true}, "some": {"/match/", false}} {
+		c := &clock{}
+		var mu sync.Mutex
+		stored, created := map[string]bool{}, 0
+		s := startS3(t, s3d.Options{Secret: secret, Now: c.now, Refuse: func(op s3d.Op, key string) string {
+			mu.Lock()
+			defer mu.Unlock()
+			switch {
+			case op != s3d.PutObject:
+			case stored[key] && strings.Contains(key, tc.of):
+				return "AccessDenied"
+			case strings.Contains(key, "/versions/") && tc.of != "":
+				if created++; created > 1 {
+					return "InternalError"
+				}
+			default:
+				stored[key] = true
+			}
+			return ""
+		}}, nil)
+		b := openS3(t, "bucket", s3Options(s.url, secret))
+		v, err := probe.Usable(t.Context(), b, b, quick(c))
+		if !errors.Is(err, probe.ErrNotUsable) || errors.Is(err, bucket.ErrDenied) != tc.denied || errors.Is(err, cas.ErrUnsupported) ||
+			v.Usable || strings.Contains(err.Error(), "retention policy") != tc.denied {
+			t.Errorf("%s: %+v, %v", name, v, err)
+		}
+		if tc.denied && strings.Count(err.Error(), "403") != 1 {
+			t.Errorf("it tells the same more than once: %v", err)
+		}
 	}
 }
 

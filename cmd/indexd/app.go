@@ -44,7 +44,7 @@ A bucket is file:///dir, ./dir, s3://bucket[/path][?endpoint=URL&region=NAME] wi
 or gs://bucket[/path] with Application Default Credentials.
 
 Settings come from flags, then the environment (INDEXD_BUCKET, INDEXD_CONFIG, INDEXD_INDEX, INDEXD_NAMESPACE,
-INDEXD_LISTEN, INDEXD_CARDS, INDEXD_RESOLVES), then the file named by --config, then the defaults.
+INDEXD_LISTEN, INDEXD_CARDS, INDEXD_RESOLVES, INDEXD_PRUNE_EVERY), then the file named by --config, then the defaults.
 
 Exit status: 0 done; 1 failed; 2 usage; 3 the bucket breaks a guarantee that this needs, or the configuration differs from
 the index's rules; 4 outcome unknown, look before you repeat; 75 busy, try later.`
@@ -124,7 +124,7 @@ func flagText(err error) string {
 	}
 	give := "another value"
 	switch invalid.GetFlag().Value.Type() {
-	case "int":
+	case "int", "uint64":
 		give = "a whole number that can be used"
 	case "bool":
 		give = "true or false"

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/go-viper/mapstructure/v2"
 	"github.com/knadh/koanf/parsers/yaml"
@@ -16,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/blobindex/indexd/blobindex"
+	"github.com/blobindex/indexd/prune/janitor"
 )
 
 // Defaults of what neither flag, environment nor file sets.
@@ -31,16 +33,18 @@ const (
 //	listen: 127.0.0.1:8080
 //	cards: 8          # cards in a view, 1 to 200
 //	resolves: 64      # requests for resolving a view
+//	prune_every: 5m   # how often serve prunes each index; 0s for never
 //	indexes: [ … ]    # see indexSettings; default: one index, running
 //
 // Which index and namespace a command works on is no matter of the file: a namespace in a file that many share would
 // silently narrow what prune works on.
 type fileSettings struct {
-	Bucket   string          `koanf:"bucket" give:"a text such as file:///var/lib/indexd"`
-	Listen   string          `koanf:"listen" give:"a text such as 127.0.0.1:8080"`
-	Cards    int             `koanf:"cards" give:"a whole number from 1 to 200"`
-	Resolves int             `koanf:"resolves" give:"a whole number from 1 to 100000"`
-	Indexes  []indexSettings `koanf:"indexes" give:"a list of indexes" each:"a mapping such as {name: running, ttl: 2h}"`
+	Bucket     string          `koanf:"bucket" give:"a text such as file:///var/lib/indexd"`
+	Listen     string          `koanf:"listen" give:"a text such as 127.0.0.1:8080"`
+	Cards      int             `koanf:"cards" give:"a whole number from 1 to 200"`
+	Resolves   int             `koanf:"resolves" give:"a whole number from 1 to 100000"`
+	PruneEvery string          `koanf:"prune_every" give:"a duration with its unit, such as 5m, or 0s for never"`
+	Indexes    []indexSettings `koanf:"indexes" give:"a list of indexes" each:"a mapping such as {name: running, ttl: 2h}"`
 }
 
 // settings are what a command works with: each from its flag, else the environment, else the file, else its default.
@@ -48,6 +52,8 @@ type settings struct {
 	fileSettings `koanf:",squash"`
 	Index        string `koanf:"index"`     // empty: nobody named one
 	Namespace    string `koanf:"namespace"` // empty: nobody named one
+
+	pruneEvery time.Duration // 0: never
 
 	// sources say who set a setting: a flag, a variable or a line of the file. What nobody set is not in it.
 	sources map[string]string
@@ -64,7 +70,10 @@ func (s *settings) blame(name string, err error) error {
 // settingNames are the settings that environment variables (INDEXD_ and the name in capitals) and, where a command has
 // them, flags of that name may set. A variable INDEXD_* of another name is nobody's error: container platforms inject
 // such for a service that is called indexd.
-var settingNames = []string{"bucket", "index", "namespace", "listen", "cards", "resolves"}
+var settingNames = []string{"bucket", "index", "namespace", "listen", "cards", "resolves", "prune_every"}
+
+// flagName is the flag that sets a setting.
+func flagName(setting string) string { return strings.ReplaceAll(setting, "_", "-") }
 
 const envPrefix = "INDEXD_"
 
@@ -84,10 +93,11 @@ func (a *app) settings(cmd *cobra.Command) (*settings, error) {
 		sources: sources,
 		fileSettings: fileSettings{
 			Bucket: defaultBucket, Listen: defaultListen,
-			Cards: blobindex.DefaultCards, Resolves: blobindex.DefaultBudget,
+			Cards: blobindex.DefaultCards, Resolves: blobindex.DefaultBudget, PruneEvery: exact(janitor.DefaultEvery),
 		},
 	}
-	if _, err := decode(k, s); err != nil {
+	var err error
+	if _, err = decode(k, s); err != nil {
 		return nil, &statusError{exitUsage, err}
 	}
 	if s.Cards < 1 || s.Cards > blobindex.MaxCards {
@@ -96,7 +106,23 @@ func (a *app) settings(cmd *cobra.Command) (*settings, error) {
 	if s.Resolves < 1 || s.Resolves > maxResolves {
 		return nil, usagef("%s is %d; give 1 to %d", sources["resolves"], s.Resolves, maxResolves)
 	}
+	if s.pruneEvery, err = parseEvery(s.PruneEvery); err != nil {
+		return nil, &statusError{exitUsage, s.blame("prune_every", err)}
+	}
 	return s, nil
+}
+
+// minEvery is the shortest interval between passes: each takes a listing of the whole index.
+const minEvery = time.Second
+
+// parseEvery reads an interval between passes; 0 means that there are none.
+func parseEvery(text string) (time.Duration, error) {
+	d, err := time.ParseDuration(text)
+	if err != nil || d < minEvery && d != 0 {
+		return 0, fmt.Errorf("%.40q is no interval; give a duration of %s or more with its unit, such as 5m, or 0 for never", text,
+			exact(minEvery))
+	}
+	return d, nil
 }
 
 // A loader puts what it finds into k, and into sources where it found it.
@@ -124,7 +150,7 @@ func (a *app) loadFile(k *koanf.Koanf, cmd *cobra.Command, sources map[string]st
 		return fmt.Errorf("the configuration %s has keys that nothing reads: %s; correct or remove them", path,
 			strings.Join(unused, ", "))
 	}
-	for _, name := range []string{"bucket", "listen"} {
+	for _, name := range []string{"bucket", "listen", "prune_every"} {
 		if own.Exists(name) && strings.TrimSpace(own.String(name)) == "" {
 			return fmt.Errorf("the configuration %s sets %s to nothing; give a value, or remove it", path, name)
 		}
@@ -189,18 +215,18 @@ func (a *app) loadEnv(k *koanf.Koanf, _ *cobra.Command, sources map[string]strin
 
 func (a *app) loadFlags(k *koanf.Koanf, cmd *cobra.Command, sources map[string]string) error {
 	for _, name := range settingNames {
-		f := cmd.Flags().Lookup(name)
+		f := cmd.Flags().Lookup(flagName(name))
 		if f == nil || !f.Changed {
 			continue
 		}
 		value := f.Value.String()
 		if strings.TrimSpace(value) == "" {
-			return fmt.Errorf("--%s is set to nothing; give a value, or leave it out", name)
+			return fmt.Errorf("--%s is set to nothing; give a value, or leave it out", f.Name)
 		}
 		if err := k.Set(name, value); err != nil {
-			return fmt.Errorf("reading --%s: %w", name, err)
+			return fmt.Errorf("reading --%s: %w", f.Name, err)
 		}
-		sources[name] = "--" + name
+		sources[name] = "--" + f.Name
 	}
 	return nil
 }

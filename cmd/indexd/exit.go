@@ -75,8 +75,8 @@ func exitStatus(err error) int {
 }
 
 // packageNames finds the names of packages that begin an error, or an error within another one, outside of quotes; and
-// the sentinel for what is not there, behind a text that says what.
-var packageNames = regexp.MustCompile(`("(?:\\.|[^"\\])*")|: bucket: not found|` +
+// two sentinels behind texts that say more.
+var packageNames = regexp.MustCompile(`("(?:\\.|[^"\\])*")|: bucket: not found|: lease: another term|` +
 	`(^|: |; |\()(?:(?:blobindex|bucket|cas|dirbucket|gcsbucket|itemid|janitor|lease|manifest|openbucket|probe|prune|resolve|s3bucket|web): )+`)
 
 // readable makes the text of an error one line for people, who need not know of our packages.

@@ -134,11 +134,15 @@ func (a *app) leaseBreak(cmd *cobra.Command, b *lazyBucket, name string, term ui
 	if err != nil {
 		return err
 	}
+	// A save tells no time; whoever breaks a lease wants to know when it opens.
+	if is, err := l.Status(cmd.Context()); err == nil && is.Term == term {
+		s = is
+	}
 	out := leaseAnswer(s)
 	if wantsJSON(cmd) {
 		err = a.printJSON(out)
 	} else {
-		err = a.print(fmt.Sprintf("broken; %s\n", opensText(out, s.Within)))
+		err = a.print(fmt.Sprintf("broken; lease %q %s\n", plain(name), opensText(s)))
 	}
 	if err != nil {
 		return fmt.Errorf("lease %q is broken (%v)", name, err) // not wrapped: repeating it would find another state
@@ -146,12 +150,12 @@ func (a *app) leaseBreak(cmd *cobra.Command, b *lazyBucket, name string, term ui
 	return nil
 }
 
-// opensText says when a lease may be acquired.
-func opensText(l leaseJSON, within time.Duration) string {
-	if l.Expires == nil {
-		return fmt.Sprintf("lease %q opens in %s, for who watches it that long", l.Name, humane(within+time.Second-1))
+// opensText is such as "opens at 2026-11-30T12:00:35Z".
+func opensText(s lease.Status) string {
+	if s.Expires.IsZero() {
+		return "opens in " + humane(s.Within.Round(time.Second)) // of a store that tells no time
 	}
-	return fmt.Sprintf("lease %q opens at %s, in %s", l.Name, l.Expires.Format(time.RFC3339), humane(within+time.Second-1))
+	return "opens at " + s.Expires.UTC().Format(time.RFC3339)
 }
 
 // A leaseJSON is a lease in the answer of lease ls --json, and the answer of lease break --json.
@@ -233,7 +237,7 @@ func leaseError(err error) error {
 		return &advisedError{err, "it is left as it is: use a version of indexd that knows that format"}
 	case errors.Is(err, context.Canceled):
 		return err
-	case errors.Is(err, cas.ErrConflict), errors.Is(err, cas.ErrNotExist):
+	case errors.Is(err, cas.ErrConflict):
 		return &statusError{exitBusy, fmt.Errorf("%w; nothing was changed: look with %s, and try again", err, ls)}
 	}
 	return err

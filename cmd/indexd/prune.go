@@ -17,46 +17,73 @@ import (
 	"github.com/blobindex/indexd/blobindex"
 	"github.com/blobindex/indexd/blobindex/bucket"
 	"github.com/blobindex/indexd/cas"
+	"github.com/blobindex/indexd/cas/lease"
 	"github.com/blobindex/indexd/prune/janitor"
 )
 
 func (a *app) pruneCommand() *cobra.Command {
-	var dryRun, reconfigure bool
+	var o pruneFlags
 	cmd := &cobra.Command{
 		Use:   "prune [--dry-run | --reconfigure]",
 		Short: "Delete what is proven to be over",
 		Long: `Delete what is proven to be over: one pass over all namespaces of the index, or over the one named by --namespace.
 
 Hidden items are hidden whether anybody prunes or not; a pass only tidies up. It deletes key by key what the listing
-proves to be finished, superseded or past its TTL. A key that could not be deleted is tried again by the next pass.
-Passes are not guarded against each other yet: any number may run at once, beside producers, readers and a server. That
-is safe, and costs at worst that a key is deleted twice.
+proves to be finished, superseded or past its TTL. A key that could not be deleted is tried again by a later pass.
+
+Only one pass works on an index at a time, whoever began it: it holds the index's lease, which "indexd lease ls" shows.
+While somebody else does, nothing is deleted and nothing changed, and the exit status is 75, at once or after --wait. Try
+again then, or leave it to who is at work: it does the same. A pass that was killed holds the lease for 35 seconds more.
+On a bucket whose conditional writes cannot be used, passes are not guarded: they say so ("lease_unavailable"), any number
+may run at once, and a key may be deleted twice, which does no harm.
+
+A namespace in which keys could not be deleted is left alone for a while, a minute at first and then up to an hour; --full
+tries it at once.
 
 With --dry-run the plan is printed, in the order of deletion and with the reason for each key, and nothing is deleted;
 with --json too, as one JSON object a line. Otherwise --json prints the report as one object.
 
 ` + rulesHelp,
 		Args: takes(0, 0, "no arguments"),
-		RunE: func(cmd *cobra.Command, _ []string) error { return a.prune(cmd, dryRun, reconfigure) },
+		RunE: func(cmd *cobra.Command, _ []string) error { return a.prune(cmd, o) },
 	}
 	indexFlags(cmd)
 	namespace := cmd.Flag("namespace")
 	namespace.Usage, namespace.DefValue = "only this namespace, as INDEXD_NAMESPACE names it too; without either, all of them", ""
-	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "print what would be deleted, and why; delete nothing")
-	reconfigureFlag(cmd, &reconfigure)
+	cmd.Flags().BoolVar(&o.dryRun, "dry-run", false, "print what would be deleted, and why; delete nothing")
+	cmd.Flags().DurationVar(&o.wait, "wait", 0, "how long to wait for somebody else who is at work, such as 1m")
+	cmd.Flags().BoolVar(&o.full, "full", false, "also in namespaces that are left alone for a while after errors")
+	reconfigureFlag(cmd, &o.reconfigure)
 	return cmd
 }
 
-func (a *app) prune(cmd *cobra.Command, dryRun, reconfigure bool) error {
-	if dryRun && reconfigure {
+type pruneFlags struct {
+	dryRun, reconfigure, full bool
+	wait                      time.Duration
+}
+
+func (o pruneFlags) check(cmd *cobra.Command) error {
+	switch {
+	case o.dryRun && o.reconfigure:
 		return usagef("--dry-run writes nothing, and --reconfigure does; give one of them")
+	case o.wait < 0:
+		return usagef("--wait is %s; give a duration such as 1m, or 0", cmd.Flag("wait").Value)
+	case o.dryRun && o.wait > 0:
+		return usagef("--dry-run waits for nobody; leave --wait out")
 	}
-	s, err := a.openAll(cmd, wiring{save: !dryRun}, existing)
+	return nil
+}
+
+func (a *app) prune(cmd *cobra.Command, o pruneFlags) error {
+	if err := o.check(cmd); err != nil {
+		return err
+	}
+	s, err := a.openAll(cmd, wiring{save: !o.dryRun}, existing)
 	if err != nil {
 		return err
 	}
 	defer s.bucket.Close()
-	if reconfigure {
+	if o.reconfigure {
 		changed, err := s.index.Reconfigure(cmd.Context())
 		if err != nil {
 			return reconfigureError(err)
@@ -66,24 +93,28 @@ func (a *app) prune(cmd *cobra.Command, dryRun, reconfigure bool) error {
 			return nil // it did what it was asked to; a later pass deletes
 		}
 	}
-	opt := &janitor.RunOptions{DryRun: dryRun}
+	opt := &janitor.RunOptions{DryRun: o.dryRun, Wait: o.wait, Full: o.full}
 	if s.namespace != nil {
 		opt.Namespace = s.namespace.Name()
 	}
 	var plan []planned
-	if dryRun {
+	if o.dryRun {
 		opt.Planned = func(d blobindex.Deletion) { plan = append(plan, planned{d.Key, d.Reason.String()}) }
 	} else {
 		opt.Progress = progressOn(a.stderr)
 	}
-	report, err := janitor.New(s.index, nil).Run(cmd.Context(), opt)
+	j := janitor.New(s.index, &janitor.Options{Class: lease.Operator, Store: s.bucket, Usable: s.bucket.usable})
+	report, err := j.Run(cmd.Context(), opt)
+	if report.Unguarded != "" {
+		a.note("%s: this pass was not guarded against others: %s", janitorUnguarded, report.Unguarded)
+	}
 	if err != nil {
-		return pruneError(report, err)
+		return pruneError(s.index.Name(), report, err)
 	}
 	if report.Withheld == "" {
 		a.noteOwn(report.Ruling)
 	}
-	if dryRun {
+	if o.dryRun {
 		err = a.printPlan(s, plan, report, wantsJSON(cmd))
 	} else if wantsJSON(cmd) {
 		err = a.printJSON(reportAnswer(s, report))
@@ -91,51 +122,6 @@ func (a *app) prune(cmd *cobra.Command, dryRun, reconfigure bool) error {
 		err = a.print(reportText(s, report))
 	}
 	return errors.Join(err, a.verdict(report))
-}
-
-// pruneError says how far a pass came that did not come to its end.
-func pruneError(r janitor.Report, err error) error {
-	if n := total(r.Deleted) + r.Failures; n > 0 {
-		return fmt.Errorf("%w (%s; prune again to go on)", err, deletedText(r))
-	}
-	return fmt.Errorf("%w (nothing was deleted)", err)
-}
-
-// verdict tells, on stderr, what a pass left undone, and makes it the exit status.
-func (a *app) verdict(r janitor.Report) error {
-	for _, name := range r.Slow {
-		a.note("namespace %q was passed over: listing it took too long", name)
-	}
-	if r.Left > 0 {
-		a.note("%d more keys may go; prune again to go on", r.Left)
-	}
-	if err := withheld(r); err != nil {
-		return err
-	}
-	if r.Failures == 0 {
-		return nil
-	}
-	for _, f := range r.Failed {
-		fmt.Fprintf(a.stderr, "indexd: %s\n", readable(fmt.Sprintf("%q: %v", f.Key, f.Err)))
-	}
-	return fmt.Errorf("%s; those items stay hidden, and the next pass tries those keys again: check who may delete there",
-		deletedText(r))
-}
-
-// withheld makes an error of why a pass may not delete.
-func withheld(r janitor.Report) error {
-	switch {
-	case r.Withheld == "":
-		return nil
-	case len(r.Ruling.Differences) > 0:
-		return &statusError{exitBroken, fmt.Errorf("nothing was deleted: %s; take them over into the configuration, or change the "+
-			"saved ones for everybody with \"indexd prune --reconfigure\"", r.Withheld)}
-	case !r.Ruling.Quiet.IsZero():
-		return &statusError{exitBusy, fmt.Errorf("nothing was deleted: %s; prune again then", r.Withheld)}
-	case r.Left > 0:
-		return &statusError{exitBusy, fmt.Errorf("stopped after %s: %s; prune again to go on", deletedText(r), r.Withheld)}
-	}
-	return &statusError{exitBroken, fmt.Errorf("nothing may be deleted: %s", r.Withheld)}
 }
 
 // noteOwn tells by whose rules a pass went where they are not the index's saved ones.
@@ -225,13 +211,16 @@ func scopeText(s *session, r janitor.Report) string {
 // reportJSON is the answer of prune --json.
 type reportJSON struct {
 	Index      string         `json:"index"`
+	Term       uint64         `json:"term"`       // of the lease; 0: the pass had none
+	Unguarded  string         `json:"unguarded"`  // lease_unavailable: it should have had one; or empty
 	Namespaces int            `json:"namespaces"` // listed
 	Planned    map[string]int `json:"planned"`    // keys by reason
 	Deleted    map[string]int `json:"deleted"`    // keys by reason
 	Failures   int            `json:"failures"`
-	Failed     []failedJSON   `json:"failed"` // the first of them
-	Left       int            `json:"left"`   // planned beyond what one pass deletes
-	Slow       []string       `json:"slow"`   // namespaces passed over
+	Failed     []failedJSON   `json:"failed"`   // the first of them
+	Left       int            `json:"left"`     // planned beyond what one pass deletes
+	Deferred   []string       `json:"deferred"` // namespaces left alone for a while, since deleting there failed
+	Slow       []string       `json:"slow"`     // namespaces passed over
 	Foreign    int            `json:"foreign"`
 	AsOf       time.Time      `json:"as_of"`
 	Clock      string         `json:"clock"`
@@ -245,9 +234,12 @@ type failedJSON struct {
 
 func reportAnswer(s *session, r janitor.Report) reportJSON {
 	out := reportJSON{
-		Index: s.index.Name(), Namespaces: r.Namespaces, Planned: r.Planned, Deleted: r.Deleted, Failures: r.Failures,
-		Failed: []failedJSON{}, Left: r.Left, Slow: append([]string{}, r.Slow...), Foreign: r.Foreign,
+		Index: s.index.Name(), Term: r.Term, Namespaces: r.Namespaces, Planned: r.Planned, Deleted: r.Deleted, Failures: r.Failures,
+		Failed: []failedJSON{}, Left: r.Left, Deferred: append([]string{}, r.Deferred...), Slow: append([]string{}, r.Slow...), Foreign: r.Foreign,
 		AsOf: r.AsOf.UTC(), Clock: string(r.Clock), Withheld: r.Withheld,
+	}
+	if r.Unguarded != "" {
+		out.Unguarded = janitorUnguarded
 	}
 	for _, f := range r.Failed {
 		out.Failed = append(out.Failed, failedJSON{f.Key, readable(f.Err.Error())})

@@ -54,7 +54,7 @@ func TestReadme(t *testing.T) {
 		t.Fatal(err)
 	}
 	configured(t, blocks["yaml"])
-	server := launch(t, "serve", "--listen", "127.0.0.1:0")
+	server := launch(t, "serve", "--listen", "127.0.0.1:0", "--prune-every", "0") // which must not be at work when the README prunes
 	commands := strings.ReplaceAll(strings.Join(script, "\n"), "http://127.0.0.1:8080", server.url)
 	sh := exec.CommandContext(t.Context(), "sh", "-e", "-c", strings.ReplaceAll(commands, "curl ", "curl -sS --fail-with-body "))
 	sh.Dir = server.cmd.Dir
@@ -71,7 +71,7 @@ func TestReadme(t *testing.T) {
 		t.Fatalf("%v %v\n%s\n%s", err, runErr, commands, out)
 	}
 	for _, want := range []string{"train-eu_", "done", "is hidden (finished)", `"complete":true`, "nightly_",
-		"everything can be used here"} {
+		"everything can be used here", `"unguarded":""`, "\n_active_runs  "} {
 		if !strings.Contains(string(out), want) {
 			t.Errorf("the commands print no %q:\n%s", want, out)
 		}

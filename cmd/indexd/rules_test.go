@@ -94,7 +94,8 @@ func TestServe_OtherRules(t *testing.T) {
 }
 
 // TestRules_Requests counts at the server's socket what the shared rules take: 1 GET for a process and L, and nothing for
-// who writes; of the first prune 1 GET and 1 PUT more, and the trial of the bucket.
+// who writes; of the first prune 1 GET and 1 PUT more, and the trial of the bucket; and what the lease and the checkpoint of a
+// prune take, and the look whether the bucket was tried.
 func TestRules_Requests(t *testing.T) {
 	var mu sync.Mutex
 	counts := map[string]int{}
@@ -104,6 +105,10 @@ func TestRules_Requests(t *testing.T) {
 		switch {
 		case strings.Contains(key, "_indexd/probe/"):
 			op += " of the trial"
+		case strings.Contains(key, "_indexd/lease/"):
+			op += " of the lease"
+		case strings.Contains(key, "_indexd/janitor/"):
+			op += " of the checkpoint"
 		case strings.Contains(key, "_indexd/"):
 			op += " of the rules"
 		}
@@ -143,6 +148,16 @@ func TestRules_Requests(t *testing.T) {
 	if err := os.WriteFile(other, []byte("indexes: [{name: other, prefix: other}]\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
+	guarded := map[string]int{
+		"GetObject of the trial": 1, "GetObject of the lease": 1, "PutObject of the lease": 2, // acquired and released
+		"GetObject of the checkpoint": 1, "PutObject of the checkpoint": 2, // stamped, and at the end
+	}
+	beside := func(more map[string]int) map[string]int {
+		for op, n := range guarded {
+			more[op] += n
+		}
+		return more
+	}
 	run("prune", "--config", other)
 	if got := took(); got["PutObject of the trial"] < 100 || got["PutObject of the rules"] != 1 {
 		t.Errorf("the first prune of all: %v", got)
@@ -153,10 +168,10 @@ func TestRules_Requests(t *testing.T) {
 	}{
 		{[]string{"cards"}, map[string]int{"ListObjectsV2": 1, "GetObject of the rules": 1}}, // none are saved
 		{[]string{"prune", "--dry-run"}, map[string]int{"ListObjectsV2": 1, "GetObject of the rules": 1}},
-		{[]string{"prune"}, map[string]int{
+		{[]string{"prune"}, beside(map[string]int{
 			"ListObjectsV2": 1, "GetObject of the rules": 2, "PutObject of the rules": 1, "GetObject of the trial": 1,
-		}},
-		{[]string{"prune"}, map[string]int{"ListObjectsV2": 1, "GetObject of the rules": 1}},
+		})},
+		{[]string{"prune"}, beside(map[string]int{"ListObjectsV2": 1, "GetObject of the rules": 1})},
 		{[]string{"cards"}, map[string]int{"ListObjectsV2": 1, "GetObject of the rules": 1}},
 		{[]string{"ls"}, map[string]int{"ListObjectsV2": 1, "GetObject of the rules": 1}},
 		{[]string{"recent"}, map[string]int{"ListObjectsV2": 1, "GetObject of the rules": 1}},
@@ -168,7 +183,9 @@ func TestRules_Requests(t *testing.T) {
 		}
 	}
 
-	p := &program{t: t, cmd: child(t, "indexd", "serve", "--listen", "127.0.0.1:0"), stderr: new(bytes.Buffer)}
+	p := &program{
+		t: t, cmd: child(t, "indexd", "serve", "--listen", "127.0.0.1:0", "--prune-every", "0"), stderr: new(bytes.Buffer),
+	}
 	p.cmd.Env = append(p.cmd.Env, env...)
 	p.cmd.Stderr = p.stderr
 	p.launch()

@@ -59,6 +59,7 @@ var scriptCommands = map[string]scriptCommand{
 	"id":      idCommand,
 	"damaged": damagedCommand,
 	"blob":    blobCommand,
+	"lease":   placeLease,
 }
 
 // exits STATUS PROGRAM ARGS… runs a program, which must end with that very status, and with one of our messages unless it
@@ -147,7 +148,7 @@ func captureCommand(ts *testscript.TestScript, _ bool, args []string) {
 func jsonCommand(ts *testscript.TestScript, _ bool, args []string) {
 	body := map[string]any{
 		"items": new(api.Items), "cards": new(api.Cards), "recent": new(api.Recent),
-		"explanation": new(api.Explanation), "registered": new(api.Registered),
+		"explanation": new(api.Explanation), "registered": new(api.Registered), "report": new(api.PruneReport),
 	}[args[0]]
 	if body == nil {
 		ts.Fatalf("unknown type %q", args[0])
@@ -220,4 +221,27 @@ func idCommand(ts *testscript.TestScript, _ bool, args []string) {
 	age, err := time.ParseDuration(args[2])
 	ts.Check(err)
 	ts.Setenv(args[0], fmt.Sprintf("%s_%d", args[1], time.Now().Add(-age).Unix()))
+}
+
+// lease FILE TERM CLASS AGE TTL [REASON] puts a lease, as it was saved so long ago, into a file of the bucket; the class "-"
+// stands for nobody, who may not know that for the TTL.
+func placeLease(ts *testscript.TestScript, _ bool, args []string) {
+	age, err := time.ParseDuration(args[3])
+	ts.Check(err)
+	ttl, err := time.ParseDuration(args[4])
+	ts.Check(err)
+	reason := "pass"
+	if len(args) > 5 {
+		reason = args[5]
+	}
+	at, class, opens := time.Now().Add(-age), args[2], time.Duration(0)
+	if class == "-" {
+		class, ttl, opens = "", 0, ttl
+	}
+	const nonce = "AAAAAAAAAAAAAAAAAAAAAAAAAA"
+	since := at.UTC().Format(time.RFC3339)
+	payload := fmt.Sprintf(`{"term":%s,"class":%q,"ttl_ms":%d,"opens_ms":%d,"since":%q,"reason":%q}`, args[1], class,
+		ttl.Milliseconds(), opens.Milliseconds(), since, reason)
+	place(ts, args[0], fmt.Sprintf(`{"format":"lease/1","created":{"nonce":%q,"at":%q},"seq":1,"nonce":%q,"recent":[],"payload":%s}`,
+		nonce, since, nonce, payload), at)
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/blobindex/indexd/blobindex"
 	"github.com/blobindex/indexd/blobindex/bucket"
+	"github.com/blobindex/indexd/prune/janitor"
 	"github.com/blobindex/indexd/web"
 )
 
@@ -20,7 +21,10 @@ func (a *app) serveCommand() *cobra.Command {
 		Use:   "serve",
 		Short: "Serve the page and the HTTP API",
 		Long: `Serve the page and the HTTP API, on a loopback address only: there is no authentication yet. A directory is
-made if it is not there, a bucket of S3 or Cloud Storage is not. What readers find to be over is deleted in the background.
+made if it is not there, a bucket of S3 or Cloud Storage is not. What readers find to be over is deleted in the background,
+and every 5 minutes, or --prune-every, a pass over each index deletes what nobody has read. Where somebody else is at work
+on an index it is left to them ("lease_held" in the log); where conditional writes cannot be used, passes are not guarded
+against each other ("lease_unavailable").
 
 Manifests are read and changed too, where the bucket keeps the conditions of writes. Their files stream through; for S3, which
 has to be told their size first, one of more than 1 MiB waits in a temporary file (TMPDIR) until all of it has come.
@@ -35,6 +39,7 @@ It stops on SIGINT or SIGTERM, within 10 seconds.`,
 	cmd.Flag("bucket").Usage = "where the indexes are: file:///dir, ./dir, s3://bucket, gs://bucket, or mem:// for as long as " +
 		"the server runs"
 	cmd.Flags().String("listen", defaultListen, "address to listen on; loopback only")
+	cmd.Flags().String("prune-every", exact(janitor.DefaultEvery), "how often to prune each index; 0 for never")
 	cmd.Flags().Int64Var(&maxUpload, "max-upload", web.DefaultMaxUpload, "bytes that one upload to a manifest may have")
 	reconfigureFlag(cmd, &reconfigure)
 	return cmd
@@ -87,15 +92,23 @@ func (a *app) serve(cmd *cobra.Command, reconfigure bool, maxUpload int64) error
 	if err != nil {
 		return err
 	}
+	passes := newPasses(cmd.Context(), b, trial.usable, log)
+	defer passes.end()
 	handler, err := web.New(indexes, readiness(b), &web.Options{
 		Log: log, Prices: b.prices(), Notice: func() string { return rulesNotice(indexes) },
 		Manifests: &web.Manifests{Store: b, Usable: trial.within(changeWait), MaxUpload: maxUpload},
+		Prune:     passes.run,
 	})
 	if err != nil {
 		return err
 	}
 	if err := a.print(fmt.Sprintf("indexd serves %s at http://%s/\n", s.Bucket, l.Addr())); err != nil {
 		return err
+	}
+	if s.pruneEvery > 0 {
+		for _, x := range indexes {
+			passes.schedule(x, s.pruneEvery)
+		}
 	}
 	return serveHTTP(cmd.Context(), l, handler, log)
 }

@@ -17,10 +17,10 @@ import (
 	"github.com/blobindex/indexd/fakes/s3d"
 )
 
-// launchOn starts serve on a store.
+// launchOn starts serve on a store, without passes of its own, so that requests can be counted.
 func launchOn(t *testing.T, s *s3d.Server) *program {
 	t.Helper()
-	p := &program{t: t, cmd: child(t, "indexd", "serve", "--listen", "127.0.0.1:0"), stderr: new(bytes.Buffer)}
+	p := &program{t: t, cmd: child(t, "indexd", "serve", "--listen", "127.0.0.1:0", "--prune-every", "0"), stderr: new(bytes.Buffer)}
 	p.cmd.Stderr = p.stderr
 	p.cmd.Env = append(p.cmd.Env, s3Vars(s)...)
 	p.launch()

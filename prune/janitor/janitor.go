@@ -43,6 +43,9 @@ type Options struct {
 type Janitor struct {
 	index *blobindex.Index
 	opts  Options
+	lease *lease.Lease         // nil without a store
+	doc   *cas.Doc[checkpoint] // nil without a store
+	wrong error                // with the options
 }
 
 // New returns the janitor of an index. It makes no request.
@@ -56,6 +59,16 @@ func New(index *blobindex.Index, opts *Options) *Janitor {
 	}
 	if j.opts.Log == nil {
 		j.opts.Log = slog.New(slog.DiscardHandler)
+	}
+	if j.opts.Clock.Running == nil {
+		began := time.Now()
+		j.opts.Clock.Running = func() time.Duration { return time.Since(began) }
+	}
+	if j.opts.Store != nil {
+		j.lease, j.wrong = lease.New(j.opts.Store, index.Prefix(), j.opts.Class, &lease.Options{
+			TTL: j.opts.TTL, Clock: j.opts.Clock, Document: j.opts.Document,
+		})
+		j.doc = cas.NewDoc[checkpoint](j.opts.Store, checkpointKey(index.Prefix()), checkpointFormat, j.opts.Document)
 	}
 	return j
 }
@@ -112,16 +125,20 @@ type KeyError struct {
 }
 
 // Run makes one pass: it reads the shared rules, takes the lease, lists the index, plans, deletes, and lets go of the lease.
+// Beside ⌈keys/1000⌉ LIST and the deletes that takes 3 GET and 4 PUT, and the renewals.
 //
 // Errors: lease.ErrHeld, a *lease.HeldError: somebody else is at work, and nothing was changed. lease.ErrLost: the lease was
-// lost on the way. Else the rules, the lease or the checkpoint could not be read or written, or the listing was not complete,
-// and nothing was deleted; or the context ended. What was done by then is in the report. Keys that could not be deleted are no
-// error of the pass: see Report.Failures.
+// lost on the way. Else what was to be read or saved could not be, or the listing was not complete, or the context ended. What
+// was done by then is in the report: before the last save, of the checkpoint, nothing is deleted after an error. Keys that
+// could not be deleted are no error of the pass: see Report.Failures.
 func (j *Janitor) Run(ctx context.Context, opt *RunOptions) (Report, error) {
 	if opt == nil {
 		opt = &RunOptions{}
 	}
 	p := newPass(j, opt)
+	if j.wrong != nil {
+		return p.report, j.wrong
+	}
 	err := p.run(ctx)
 	return p.report, err
 }

@@ -39,16 +39,16 @@ func (e CardState) Valid() bool {
 
 // Defines values for ExplanationClock.
 const (
-	Host  ExplanationClock = "host"
-	Store ExplanationClock = "store"
+	ExplanationClockHost  ExplanationClock = "host"
+	ExplanationClockStore ExplanationClock = "store"
 )
 
 // Valid indicates whether the value is a known member of the ExplanationClock enum.
 func (e ExplanationClock) Valid() bool {
 	switch e {
-	case Host:
+	case ExplanationClockHost:
 		return true
-	case Store:
+	case ExplanationClockStore:
 		return true
 	default:
 		return false
@@ -106,6 +106,57 @@ func (e HealthStatus) Valid() bool {
 	}
 }
 
+// Defines values for LeaseHeldClass.
+const (
+	LeaseHeldClassEmpty     LeaseHeldClass = ""
+	LeaseHeldClassOperator  LeaseHeldClass = "operator"
+	LeaseHeldClassScheduler LeaseHeldClass = "scheduler"
+)
+
+// Valid indicates whether the value is a known member of the LeaseHeldClass enum.
+func (e LeaseHeldClass) Valid() bool {
+	switch e {
+	case LeaseHeldClassEmpty:
+		return true
+	case LeaseHeldClassOperator:
+		return true
+	case LeaseHeldClassScheduler:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for LeaseHeldCode.
+const (
+	LeaseHeldCodeLeaseHeld LeaseHeldCode = "lease_held"
+)
+
+// Valid indicates whether the value is a known member of the LeaseHeldCode enum.
+func (e LeaseHeldCode) Valid() bool {
+	switch e {
+	case LeaseHeldCodeLeaseHeld:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for LeaseHeldType.
+const (
+	LeaseHeldTypeAboutBlank LeaseHeldType = "about:blank"
+)
+
+// Valid indicates whether the value is a known member of the LeaseHeldType enum.
+func (e LeaseHeldType) Valid() bool {
+	switch e {
+	case LeaseHeldTypeAboutBlank:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for Outcome.
 const (
 	Cancelled Outcome = "cancelled"
@@ -129,13 +180,49 @@ func (e Outcome) Valid() bool {
 
 // Defines values for ProblemType.
 const (
-	AboutBlank ProblemType = "about:blank"
+	ProblemTypeAboutBlank ProblemType = "about:blank"
 )
 
 // Valid indicates whether the value is a known member of the ProblemType enum.
 func (e ProblemType) Valid() bool {
 	switch e {
-	case AboutBlank:
+	case ProblemTypeAboutBlank:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for PruneReportClock.
+const (
+	PruneReportClockHost  PruneReportClock = "host"
+	PruneReportClockStore PruneReportClock = "store"
+)
+
+// Valid indicates whether the value is a known member of the PruneReportClock enum.
+func (e PruneReportClock) Valid() bool {
+	switch e {
+	case PruneReportClockHost:
+		return true
+	case PruneReportClockStore:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for PruneReportUnguarded.
+const (
+	PruneReportUnguardedEmpty            PruneReportUnguarded = ""
+	PruneReportUnguardedLeaseUnavailable PruneReportUnguarded = "lease_unavailable"
+)
+
+// Valid indicates whether the value is a known member of the PruneReportUnguarded enum.
+func (e PruneReportUnguarded) Valid() bool {
+	switch e {
+	case PruneReportUnguardedEmpty:
+		return true
+	case PruneReportUnguardedLeaseUnavailable:
 		return true
 	default:
 		return false
@@ -338,11 +425,46 @@ type Items struct {
 	Next *string `json:"next"`
 }
 
+// KeyFailure defines model for KeyFailure.
+type KeyFailure struct {
+	// Error What the store made of it.
+	Error string `json:"error"`
+	Key   string `json:"key"`
+}
+
 // Labels What a producer says about its item, at most 1 KiB as JSON. The names `title`, `owner` and `url` are shown on its
 // card.
 //
 // Example: {"owner":"mara","title":"Nightly training"}
 type Labels map[string]string
+
+// LeaseHeld A problem that says who is in the way.
+type LeaseHeld struct {
+	Action string `json:"action"`
+
+	// Class A server at its intervals; a command or a request; or nobody, but who was there may not know.
+	Class  LeaseHeldClass `json:"class"`
+	Code   LeaseHeldCode  `json:"code"`
+	Detail string         `json:"detail"`
+
+	// Expires When the lease opens if it is not renewed; null where the store tells no time.
+	Expires *time.Time `json:"expires"`
+
+	// Since When the lease was acquired.
+	Since  time.Time     `json:"since"`
+	Status int           `json:"status"`
+	Title  string        `json:"title"`
+	Type   LeaseHeldType `json:"type"`
+}
+
+// LeaseHeldClass A server at its intervals; a command or a request; or nobody, but who was there may not know.
+type LeaseHeldClass string
+
+// LeaseHeldCode defines model for LeaseHeld.Code.
+type LeaseHeldCode string
+
+// LeaseHeldType defines model for LeaseHeld.Type.
+type LeaseHeldType string
 
 // Namespaces defines model for Namespaces.
 type Namespaces struct {
@@ -387,6 +509,55 @@ type Problem struct {
 
 // ProblemType The code tells problems apart.
 type ProblemType string
+
+// PruneReport defines model for PruneReport.
+type PruneReport struct {
+	AsOf  time.Time        `json:"as_of"`
+	Clock PruneReportClock `json:"clock"`
+
+	// Deferred Namespaces that are left alone for a while, since deleting there failed.
+	Deferred []string `json:"deferred"`
+
+	// Deleted Keys by reason.
+	Deleted map[string]int `json:"deleted"`
+
+	// Failed The first of them.
+	Failed []KeyFailure `json:"failed"`
+
+	// Failures Keys that could not be deleted; a later pass tries them again.
+	Failures int `json:"failures"`
+
+	// Foreign Keys that are no item's.
+	Foreign int    `json:"foreign"`
+	Index   string `json:"index"`
+
+	// Left Keys that may go and are left for the next pass.
+	Left int `json:"left"`
+
+	// Namespaces Those that were listed.
+	Namespaces int `json:"namespaces"`
+
+	// Planned Keys by reason.
+	Planned map[string]int `json:"planned"`
+
+	// Slow Namespaces that were passed over: listing them took too long.
+	Slow []string `json:"slow"`
+
+	// Term Of the lease; 0: the pass had none.
+	Term uint64 `json:"term"`
+
+	// Unguarded `lease_unavailable`: the bucket's conditional writes cannot be used, and the pass had no lease.
+	Unguarded PruneReportUnguarded `json:"unguarded"`
+
+	// Withheld Why nothing may be deleted; empty if it may.
+	Withheld string `json:"withheld"`
+}
+
+// PruneReportClock defines model for PruneReport.Clock.
+type PruneReportClock string
+
+// PruneReportUnguarded `lease_unavailable`: the bucket's conditional writes cannot be used, and the pass had no lease.
+type PruneReportUnguarded string
 
 // Recent defines model for Recent.
 type Recent struct {
@@ -464,6 +635,15 @@ type Refused = Problem
 
 // RefusedUpload RFC 9457, with two members of our own.
 type RefusedUpload = Problem
+
+// PruneIndexParams defines parameters for PruneIndex.
+type PruneIndexParams struct {
+	// Namespace Only this namespace; all of them by default.
+	Namespace *string `form:"namespace,omitempty" json:"namespace,omitempty"`
+
+	// DryRun Whether to count only what would be deleted.
+	DryRun *bool `form:"dry_run,omitempty" json:"dry_run,omitempty"`
+}
 
 // GetCardsParams defines parameters for GetCards.
 type GetCardsParams struct {
@@ -566,6 +746,9 @@ type ServerInterface interface {
 	// ListNamespaces The namespaces that hold a key, in ascending order
 	// (GET /v1/indexes/{index}/namespaces)
 	ListNamespaces(ctx echo.Context, index Index) error
+	// PruneIndex Delete what is proven to be over, in one pass
+	// (POST /v1/indexes/{index}/prune)
+	PruneIndex(ctx echo.Context, index Index, params PruneIndexParams) error
 	// GetCards The newest running items, as people see them
 	// (GET /v1/indexes/{index}/{namespace}/cards)
 	GetCards(ctx echo.Context, index Index, namespace Namespace, params GetCardsParams) error
@@ -655,6 +838,38 @@ func (w *ServerInterfaceWrapper) ListNamespaces(ctx echo.Context) error {
 
 	// Invoke the callback with all the unmarshaled arguments
 	err = w.Handler.ListNamespaces(ctx, index)
+	return err
+}
+
+// PruneIndex converts echo context to params.
+func (w *ServerInterfaceWrapper) PruneIndex(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "index" -------------
+	var index Index
+
+	err = runtime.BindStyledParameterWithOptions("simple", "index", ctx.Param("index"), &index, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter index: %s", err))
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params PruneIndexParams
+	// ------------- Optional query parameter "namespace" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "namespace", ctx.QueryParams(), &params.Namespace, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter namespace: %s", err))
+	}
+
+	// ------------- Optional query parameter "dry_run" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "dry_run", ctx.QueryParams(), &params.DryRun, runtime.BindQueryParameterOptions{Type: "boolean", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter dry_run: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.PruneIndex(ctx, index, params)
 	return err
 }
 
@@ -1324,6 +1539,7 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 
 	router.GET(options.BaseURL+"/v1/indexes", wrapper.ListIndexes, options.OperationMiddlewares["listIndexes"]...)
 	router.GET(options.BaseURL+"/v1/indexes/:index/namespaces", wrapper.ListNamespaces, options.OperationMiddlewares["listNamespaces"]...)
+	router.POST(options.BaseURL+"/v1/indexes/:index/prune", wrapper.PruneIndex, options.OperationMiddlewares["pruneIndex"]...)
 	router.GET(options.BaseURL+"/v1/indexes/:index/:namespace/items", wrapper.ListItems, options.OperationMiddlewares["listItems"]...)
 	router.POST(options.BaseURL+"/v1/indexes/:index/:namespace/items", wrapper.CreateItem, options.OperationMiddlewares["createItem"]...)
 	router.DELETE(options.BaseURL+"/v1/indexes/:index/:namespace/items/:id", wrapper.FinishItem, options.OperationMiddlewares["finishItem"]...)
@@ -1601,6 +1817,77 @@ type ListNamespacesdefaultApplicationProblemPlusJSONResponse struct {
 }
 
 func (response ListNamespacesdefaultApplicationProblemPlusJSONResponse) VisitListNamespacesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.Allow != nil {
+		w.Header().Set("Allow", fmt.Sprint(*response.Headers.Allow))
+	}
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PruneIndexRequestObject struct {
+	Index  Index `json:"index"`
+	Params PruneIndexParams
+}
+
+type PruneIndexResponseObject interface {
+	VisitPruneIndexResponse(w http.ResponseWriter) error
+}
+
+type PruneIndex200JSONResponse PruneReport
+
+func (response PruneIndex200JSONResponse) VisitPruneIndexResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PruneIndex409ResponseHeaders struct {
+	RetryAfter *int
+}
+
+type PruneIndex409ApplicationProblemPlusJSONResponse struct {
+	Body    LeaseHeld
+	Headers PruneIndex409ResponseHeaders
+}
+
+func (response PruneIndex409ApplicationProblemPlusJSONResponse) VisitPruneIndexResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PruneIndexdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	Headers    RefusedResponseHeaders
+	StatusCode int
+}
+
+func (response PruneIndexdefaultApplicationProblemPlusJSONResponse) VisitPruneIndexResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -2530,6 +2817,9 @@ type StrictServerInterface interface {
 	// ListNamespaces The namespaces that hold a key, in ascending order
 	// (GET /v1/indexes/{index}/namespaces)
 	ListNamespaces(ctx context.Context, request ListNamespacesRequestObject) (ListNamespacesResponseObject, error)
+	// PruneIndex Delete what is proven to be over, in one pass
+	// (POST /v1/indexes/{index}/prune)
+	PruneIndex(ctx context.Context, request PruneIndexRequestObject) (PruneIndexResponseObject, error)
 	// GetCards The newest running items, as people see them
 	// (GET /v1/indexes/{index}/{namespace}/cards)
 	GetCards(ctx context.Context, request GetCardsRequestObject) (GetCardsResponseObject, error)
@@ -2674,6 +2964,32 @@ func (sh *strictHandler) ListNamespaces(ctx echo.Context, index Index) error {
 		return err
 	} else if validResponse, ok := response.(ListNamespacesResponseObject); ok {
 		return validResponse.VisitListNamespacesResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// PruneIndex operation middleware
+func (sh *strictHandler) PruneIndex(ctx echo.Context, index Index, params PruneIndexParams) error {
+	var request PruneIndexRequestObject
+
+	request.Index = index
+	request.Params = params
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.PruneIndex(ctx.Request().Context(), request.(PruneIndexRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "PruneIndex")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(PruneIndexResponseObject); ok {
+		return validResponse.VisitPruneIndexResponse(ctx.Response())
 	} else if response != nil {
 		return fmt.Errorf("unexpected response type: %T", response)
 	}
