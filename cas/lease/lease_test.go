@@ -228,7 +228,7 @@ func TestCase_C19_SomebodyElses(t *testing.T) {
 				t.Fatal(err)
 			}
 			if paused {
-				one.before = func() { time.Sleep(patience + time.Second); two.acquire(2, nil) }
+				one.first(func() { time.Sleep(patience + time.Second); two.acquire(2, nil) })
 			} else {
 				time.Sleep(patience + time.Second)
 				two.acquire(2, nil)
@@ -360,18 +360,18 @@ func TestAcquire_Overtaken(t *testing.T) {
 		inBubble(t, func(t *testing.T, s site) {
 			p, two := s.process(lease.Operator, nil), s.process(lease.Scheduler, nil)
 			release(t, p.acquire(1, nil))
-			two.before = func() { p.acquire(2, nil) }
+			two.first(func() { p.acquire(2, nil) })
 			if st := two.refused(nil); st.Class != lease.Operator || st.Term != 2 {
 				t.Errorf("%+v", st)
 			}
 		})
 		inBubble(t, func(t *testing.T, s site) {
 			p, two := s.process(lease.Operator, nil), s.process(lease.Scheduler, nil)
-			two.before = func() {
+			two.first(func() {
 				h := p.acquire(1, nil)
 				p.meet(fate)
 				release(t, h)
-			}
+			})
 			two.acquire(2, nil)
 		})
 	}

@@ -130,6 +130,13 @@ func (w *wire) set(down bool) {
 	w.down = down
 }
 
+// first has fn done before the next save.
+func (w *wire) first(fn func()) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.before = fn
+}
+
 // meet tells what becomes of the next saves.
 func (w *wire) meet(fates ...fate) {
 	w.mu.Lock()
