@@ -473,6 +473,10 @@ func TestRun_Options(t *testing.T) {
 				w.t.Errorf("%+v: %v, %v", opts, err, on.requests())
 			}
 		}
+		opt := &janitor.RunOptions{Namespace: "a/b"}
+		if _, err := w.janitor(on, janitor.Options{}).Run(w.t.Context(), opt); !errors.Is(err, blobindex.ErrName) || len(on.requests()) > 0 {
+			w.t.Errorf("%v, %v", err, on.requests())
+		}
 	})
 }
 
