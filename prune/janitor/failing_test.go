@@ -281,18 +281,18 @@ func TestRun_FailingTakeNoRoom(t *testing.T) {
 		on := w.wire()
 		on.deny = denied("/a-failing/")
 		j := w.janitor(on, janitor.Options{})
-		if r := mustRun(w.t, j, &janitor.RunOptions{MaxDeletes: 12}); r.Failures != 12 || r.Left != 28 {
+		most := &janitor.RunOptions{MaxDeletes: 20}
+		if r := mustRun(w.t, j, most); r.Failures != 20 || r.Left != 20 {
 			w.t.Errorf("%+v", r)
 		}
 		time.Sleep(time.Minute)
-		r := mustRun(w.t, j, &janitor.RunOptions{MaxDeletes: 12})
-		if sum(r.Deleted) != 12 || r.Failures != 0 || r.Left != 28 {
+		if r := mustRun(w.t, j, most); sum(r.Deleted) != 20 || r.Failures != 0 || r.Left != 20 {
 			w.t.Errorf("%+v", r)
 		}
 		if n := w.checkpoint().Namespaces["a-failing"]; n.Failures != 1 {
 			w.t.Errorf("%+v", n)
 		}
-		if r = mustRun(w.t, j, &janitor.RunOptions{MaxDeletes: 12}); sum(r.Deleted) != 8 || r.Failures != 4 || r.Left != 16 {
+		if r := mustRun(w.t, j, most); r.Failures != 20 || r.Left != 0 || w.checkpoint().Namespaces["a-failing"].Failures != 2 {
 			w.t.Errorf("%+v", r)
 		}
 	})
