@@ -27,7 +27,8 @@ on an index it is left to them ("lease_held" in the log); where conditional writ
 against each other ("lease_unavailable").
 
 Manifests are read and changed too, where the bucket keeps the conditions of writes. Their files stream through; for S3, which
-has to be told their size first, one of more than 1 MiB waits in a temporary file (TMPDIR) until all of it has come.
+has to be told their size first, one of more than 1 MiB waits in a temporary file (TMPDIR) until all of it has come. Files that
+no entry has any more are deleted about once a day, as by "indexd manifest gc".
 
 ` + rulesHelp + `
 
@@ -110,6 +111,8 @@ func (a *app) serve(cmd *cobra.Command, reconfigure bool, maxUpload int64) error
 			passes.schedule(x, s.pruneEvery)
 		}
 	}
+	files := &collector{store: b, usable: trial.within(trialTime), log: log}
+	passes.begin(func() { files.run(passes.ctx) })
 	return serveHTTP(cmd.Context(), l, handler, log)
 }
 
