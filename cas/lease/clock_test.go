@@ -203,7 +203,7 @@ func TestLease_SlowAcquisition(t *testing.T) {
 	for _, took := range []time.Duration{5 * time.Second, 25 * time.Second, time.Minute} {
 		inBubble(t, func(t *testing.T, s site) {
 			p := s.process(lease.Operator, nil)
-			p.before = func() { time.Sleep(took) }
+			p.first(func() { time.Sleep(took) })
 			h, err := p.Acquire(t.Context(), nil)
 			if err != nil {
 				t.Fatal(err)
@@ -229,7 +229,7 @@ func TestLease_SlowAcquisition(t *testing.T) {
 		ctx, cancel := h.Context(t.Context())
 		defer cancel()
 		began := time.Now()
-		p.before = func() { time.Sleep(4 * time.Second) }
+		p.first(func() { time.Sleep(4 * time.Second) })
 		time.Sleep(lease.DefaultTTL/3 + 5*time.Second)
 		wantHeld(t, h)
 		p.set(true)

@@ -18,7 +18,8 @@
 //
 // # Trust
 //
-// A holder saves its document again every third of its TTL. It trusts a save for the TTL from when that save was begun, by
+// A holder saves its document again every third of its TTL. A save that is not answered within a sixth of it is cut off, and
+// what became of it is found out before the next one. The holder trusts a save for the TTL from when that save was begun, by
 // the larger of what its wall clock and its running clock say: a running clock stands still while a host sleeps, and a wall
 // clock can be set back. Others take the lease for free when the document, by its own time and the store's clock in the same
 // answer, is older than the holder's TTL and Margin. Of both sides only differences count, each on one clock, so that no

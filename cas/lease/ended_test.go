@@ -67,7 +67,7 @@ func TestBreak_Term(t *testing.T) {
 		h = p.acquire(2, nil)
 		refused(1, 2)
 		wantHeld(t, h)
-		two.before = func() { release(t, h) }
+		two.first(func() { release(t, h) })
 		if _, err := two.Break(t.Context(), 2); !errors.Is(err, cas.ErrConflict) {
 			t.Errorf("it changed meanwhile: %v", err)
 		}

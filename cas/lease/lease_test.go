@@ -81,9 +81,9 @@ func TestLease_Pace(t *testing.T) {
 }
 
 // TestLease_LostAnswers: whatever becomes of the answer to the acquisition, to a renewal and to the release, it is carried out
-// once, and found out.
+// once, and found out; also where the store asks for slower writes (C12).
 func TestLease_LostAnswers(t *testing.T) {
-	for _, fate := range []fate{lostBefore, lostAfter, late} {
+	for _, fate := range []fate{lostBefore, lostAfter, late, slow} {
 		for _, exists := range []bool{false, true} {
 			inBubble(t, func(t *testing.T, s site) {
 				p, term := s.process(lease.Operator, nil), uint64(1)
@@ -228,7 +228,7 @@ func TestCase_C19_SomebodyElses(t *testing.T) {
 				t.Fatal(err)
 			}
 			if paused {
-				one.before = func() { time.Sleep(patience + time.Second); two.acquire(2, nil) }
+				one.first(func() { time.Sleep(patience + time.Second); two.acquire(2, nil) })
 			} else {
 				time.Sleep(patience + time.Second)
 				two.acquire(2, nil)
@@ -360,21 +360,44 @@ func TestAcquire_Overtaken(t *testing.T) {
 		inBubble(t, func(t *testing.T, s site) {
 			p, two := s.process(lease.Operator, nil), s.process(lease.Scheduler, nil)
 			release(t, p.acquire(1, nil))
-			two.before = func() { p.acquire(2, nil) }
+			two.first(func() { p.acquire(2, nil) })
 			if st := two.refused(nil); st.Class != lease.Operator || st.Term != 2 {
 				t.Errorf("%+v", st)
 			}
 		})
 		inBubble(t, func(t *testing.T, s site) {
 			p, two := s.process(lease.Operator, nil), s.process(lease.Scheduler, nil)
-			two.before = func() {
+			two.first(func() {
 				h := p.acquire(1, nil)
 				p.meet(fate)
 				release(t, h)
-			}
+			})
 			two.acquire(2, nil)
 		})
 	}
+}
+
+// TestCase_C21_Disappears: the document is deleted between the look and the save. That is nobody's lease.
+func TestCase_C21_Disappears(t *testing.T) {
+	for _, held := range []bool{false, true} {
+		inBubble(t, func(t *testing.T, s site) {
+			p, two := s.process(lease.Operator, nil), s.process(lease.Scheduler, nil)
+			release(t, p.acquire(1, nil))
+			two.first(func() {
+				if held {
+					p.acquire(2, nil)
+				}
+				s.remove()
+			})
+			two.acquire(1, nil)
+		})
+	}
+	inBubble(t, func(t *testing.T, s site) { // also where a known term says that it was deleted before
+		p := s.process(lease.Scheduler, nil)
+		release(t, p.acquire(1, nil))
+		p.first(s.remove)
+		within(t, p.after(6, lease.AcquireOptions{After: 5}), patience)
+	})
 }
 
 // TestP10_Race: of many who want it at once, over and over, one has it at a time, and each term is had once, in order.

@@ -39,6 +39,7 @@ const (
 	hangsAfter      // carried out, and not answered
 	hangsLate       // carried out after the next Load, and not answered
 	denied          // refused for good
+	slow            // refused, for it came too soon
 )
 
 // A wire is what lies between one process and the store.
@@ -119,6 +120,8 @@ func (w *wire) Save(ctx context.Context, key bucket.Key, body []byte, p cas.Prec
 		return "", fmt.Errorf("no answer: %w: %w", cas.ErrUnknown, ctx.Err())
 	case denied:
 		return "", fmt.Errorf("no: %w", cas.ErrDenied)
+	case slow:
+		return "", fmt.Errorf("slow down: %w", cas.ErrThrottled)
 	}
 	return w.Store.Save(ctx, key, body, p)
 }
@@ -128,6 +131,13 @@ func (w *wire) set(down bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.down = down
+}
+
+// first has fn done before the next save.
+func (w *wire) first(fn func()) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.before = fn
 }
 
 // meet tells what becomes of the next saves.
