@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -269,6 +270,51 @@ func TestRun_GoesOn(t *testing.T) {
 			if r := mustRun(w.t, j, &janitor.RunOptions{MaxDeletes: 12}); sum(r.Deleted) != want {
 				w.t.Errorf("%+v, want %d", r, want)
 			}
+		}
+	})
+}
+
+// TestRun_FailingTakeNoRoom: what failed before comes behind the others, whose room it would take.
+func TestRun_FailingTakeNoRoom(t *testing.T) {
+	inBubble(t, func(w *world) {
+		w.old(20, "a-failing", "team")
+		on := w.wire()
+		on.deny = denied("/a-failing/")
+		j := w.janitor(on, janitor.Options{})
+		most := &janitor.RunOptions{MaxDeletes: 20}
+		if r := mustRun(w.t, j, most); r.Failures != 20 || r.Left != 20 {
+			w.t.Errorf("%+v", r)
+		}
+		time.Sleep(time.Minute)
+		if r := mustRun(w.t, j, most); sum(r.Deleted) != 20 || r.Failures != 0 || r.Left != 20 {
+			w.t.Errorf("%+v", r)
+		}
+		if n := w.checkpoint().Namespaces["a-failing"]; n.Failures != 1 {
+			w.t.Errorf("%+v", n)
+		}
+		if r := mustRun(w.t, j, most); r.Failures != 20 || r.Left != 0 || w.checkpoint().Namespaces["a-failing"].Failures != 2 {
+			w.t.Errorf("%+v", r)
+		}
+	})
+}
+
+// TestCheckpoint_Documented: the example of the package comment is one.
+func TestCheckpoint_Documented(t *testing.T) {
+	text, err := os.ReadFile("doc.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, example, _ := strings.Cut(string(text), "//\t{\"term\"")
+	example, _, _ = strings.Cut(example, "//\n")
+	example = `{"term"` + strings.ReplaceAll(example, "//\t", "")
+	inBubble(t, func(w *world) {
+		w.put(string(checkpointKey), `{"format":"janitor/1","created":{"nonce":"s1","at":"2026-01-01T00:00:00Z"},"seq":1,"nonce":"s1",`+
+			`"recent":[],"payload":`+example+`}`)
+		time.Sleep(time.Until(time.Date(2026, 11, 30, 9, 1, 0, 0, time.UTC)))
+		w.old(1, "team")
+		r := mustRun(w.t, w.janitor(nil, janitor.Options{}), &janitor.RunOptions{Wait: time.Minute})
+		if r.Term != 8 || !slices.Equal(r.Deferred, []string{"team"}) {
+			w.t.Errorf("%+v", r)
 		}
 	})
 }

@@ -218,14 +218,14 @@ func TestP10_DispossessedAtTheEnd(t *testing.T) {
 func TestP10_LostInAListing(t *testing.T) {
 	inBubble(t, func(w *world) {
 		w.old(3, "team")
-		on, cut, from := w.wire(), false, time.Now()
+		on, cut, from := w.wire(), setting[bool]{}, time.Now()
 		on.strike = func(_ int, r request) fate {
-			if cut && r.op == "save" {
+			if cut.get() && r.op == "save" {
 				return fate{refuse: errors.New("the network is away")}
 			}
 			return fate{}
 		}
-		on.listing = func(ctx context.Context) { cut = true; <-ctx.Done() }
+		on.listing = func(ctx context.Context) { cut.set(true); <-ctx.Done() }
 		ctx, cancel := context.WithTimeout(w.t.Context(), 5*time.Minute)
 		defer cancel()
 		r, err := w.janitor(on, janitor.Options{}).Run(ctx, nil)
@@ -325,12 +325,12 @@ func TestP10_LeaseDeleted(t *testing.T) {
 func TestCase_C18_Woken(t *testing.T) {
 	inBubble(t, func(w *world) {
 		w.old(2500, "team")
-		slept := time.Duration(0)
+		var slept setting[time.Duration]
 		on := w.wire()
 		j := w.janitor(on, janitor.Options{Clock: lease.Clock{
-			Wall: func() time.Time { return time.Now().Add(slept) }, Running: func() time.Duration { return 0 },
+			Wall: func() time.Time { return time.Now().Add(slept.get()) }, Running: func() time.Duration { return 0 },
 		}})
-		r, err := j.Run(w.t.Context(), &janitor.RunOptions{Progress: func(int, int) { slept = 2 * lease.DefaultTTL }})
+		r, err := j.Run(w.t.Context(), &janitor.RunOptions{Progress: func(int, int) { slept.set(2 * lease.DefaultTTL) }})
 		if !errors.Is(err, lease.ErrLost) || r.Deleted["stale"] != 1000 || on.count()["delete"] != 1 {
 			w.t.Errorf("%v, %+v", err, r)
 		}
@@ -344,9 +344,9 @@ func TestCase_C18_Woken(t *testing.T) {
 func TestCase_C19_SomeoneElsesLease(t *testing.T) {
 	inBubble(t, func(w *world) {
 		w.old(3, "team")
-		on, cut := w.wire(), false
+		on, cut := w.wire(), setting[bool]{}
 		on.strike = func(_ int, r request) fate {
-			if cut && r.keys[0] == leaseKey {
+			if cut.get() && r.keys[0] == leaseKey {
 				return fate{refuse: errors.New("the network is away")}
 			}
 			return fate{}
@@ -356,9 +356,10 @@ func TestCase_C19_SomeoneElsesLease(t *testing.T) {
 		before := ""
 		r, err := w.janitor(on, janitor.Options{}).Run(w.t.Context(), &janitor.RunOptions{Planned: func(blobindex.Deletion) {
 			if release == nil {
-				cut = true
+				cut.set(true)
 				time.Sleep(lease.DefaultTTL + lease.Margin + time.Second)
-				release, cut = w.acquire(), false
+				release = w.acquire()
+				cut.set(false)
 				before = w.body(leaseKey)
 			}
 		}})
@@ -472,6 +473,10 @@ func TestRun_Options(t *testing.T) {
 			if _, err := w.janitor(on, opts).Run(w.t.Context(), nil); err == nil || len(on.requests()) > 0 {
 				w.t.Errorf("%+v: %v, %v", opts, err, on.requests())
 			}
+		}
+		opt := &janitor.RunOptions{Namespace: "a/b"}
+		if _, err := w.janitor(on, janitor.Options{}).Run(w.t.Context(), opt); !errors.Is(err, blobindex.ErrName) || len(on.requests()) > 0 {
+			w.t.Errorf("%v, %v", err, on.requests())
 		}
 	})
 }

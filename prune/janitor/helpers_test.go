@@ -253,6 +253,24 @@ func (r request) String() string {
 
 func (r request) is(op string, key bucket.Key) bool { return r.op == op && r.keys[0] == key }
 
+// A setting is something that a test changes while others look at it.
+type setting[T any] struct {
+	mu sync.Mutex
+	v  T // under mu
+}
+
+func (s *setting[T]) set(v T) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.v = v
+}
+
+func (s *setting[T]) get() T {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.v
+}
+
 // A fate is what becomes of a request.
 type fate struct {
 	refuse error // answered instead of carrying it out

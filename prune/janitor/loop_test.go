@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -19,23 +21,47 @@ import (
 // A looping is a Loop at work, with what it said and when it told.
 type looping struct {
 	stop  func() // and wait for its end
-	log   *bytes.Buffer
-	told  []time.Time
-	errs  []error
 	began time.Time
+
+	mu   sync.Mutex // guards what follows
+	log  bytes.Buffer
+	told []time.Time
+	errs []error
+}
+
+// Write takes the log.
+func (l *looping) Write(text []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.log.Write(text)
+}
+
+// passes are when each was told of.
+func (l *looping) passes() []time.Time {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Clone(l.told)
+}
+
+func (l *looping) logged() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.log.String()
 }
 
 // loop begins one in the bubble.
 func (w *world) loop(on *wire, opts janitor.Options, every time.Duration) *looping {
 	w.t.Helper()
 	ctx, cancel := context.WithCancel(w.t.Context())
-	l := &looping{log: &bytes.Buffer{}, began: time.Now()}
-	opts.Class, opts.Log = lease.Scheduler, slog.New(slog.NewTextHandler(l.log, nil))
+	l := &looping{began: time.Now()}
+	opts.Class, opts.Log = lease.Scheduler, slog.New(slog.NewTextHandler(l, nil))
 	j := w.janitor(on, opts)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		j.Loop(ctx, &janitor.LoopOptions{Every: every, Told: func(r janitor.Report, err error) {
+			l.mu.Lock()
+			defer l.mu.Unlock()
 			l.told, l.errs = append(l.told, time.Now()), append(l.errs, err)
 		}})
 	}()
@@ -46,15 +72,16 @@ func (w *world) loop(on *wire, opts janitor.Options, every time.Duration) *loopi
 
 // pauses are those before each pass, but for the first one.
 func (l *looping) pauses() (all []time.Duration) {
-	for i := 1; i < len(l.told); i++ {
-		all = append(all, l.told[i].Sub(l.told[i-1]))
+	told := l.passes()
+	for i := 1; i < len(told); i++ {
+		all = append(all, told[i].Sub(told[i-1]))
 	}
 	return all
 }
 
 // said counts the lines of the log that hold the text.
 func (l *looping) said(text string) (n int) {
-	for line := range strings.Lines(l.log.String()) {
+	for line := range strings.Lines(l.logged()) {
 		if strings.Contains(line, text) {
 			n++
 		}
@@ -70,18 +97,18 @@ func TestLoop_Pace(t *testing.T) {
 			l := w.loop(nil, janitor.Options{}, 0)
 			time.Sleep(2 * time.Hour)
 			l.stop()
-			if first := l.told[0].Sub(l.began); first >= janitor.DefaultEvery {
+			if first := l.passes()[0].Sub(l.began); first >= janitor.DefaultEvery {
 				w.t.Errorf("the first pass came after %v", first)
 			}
-			firsts[l.told[0].Sub(l.began)] = true
+			firsts[l.passes()[0].Sub(l.began)] = true
 			spread := map[time.Duration]bool{}
 			for _, p := range l.pauses() {
 				if spread[p] = true; p < 270*time.Second || p > 330*time.Second {
 					w.t.Errorf("a pause of %v", p)
 				}
 			}
-			if len(spread) < 10 || l.log.Len() > 0 {
-				w.t.Errorf("pauses %v, log %s", l.pauses(), l.log)
+			if len(spread) < 10 || l.logged() != "" {
+				w.t.Errorf("pauses %v, log %s", l.pauses(), l.logged())
 			}
 		}
 		if len(firsts) < 3 {
@@ -94,22 +121,23 @@ func TestLoop_Pace(t *testing.T) {
 func TestLoop_Held(t *testing.T) {
 	inBubble(t, func(w *world) {
 		w.old(3, "team")
-		failing := errors.New("away")
+		var failing setting[error]
+		failing.set(errors.New("away"))
 		on := w.wire()
 		on.strike = func(_ int, r request) fate {
-			if r.op == "list" && failing != nil {
-				return fate{refuse: failing}
+			if r.op == "list" {
+				return fate{refuse: failing.get()}
 			}
 			return fate{}
 		}
 		l := w.loop(on, janitor.Options{}, time.Minute)
 		time.Sleep(3*time.Minute + 40*time.Second) // of passes at 0..1, +1, +2: three at the most that fail
 		synctest.Wait()
-		failed, before := len(l.told), w.checkpoint()
+		failed, before := len(l.passes()), w.checkpoint()
 		release := w.acquire()
 		time.Sleep(20 * time.Minute)
 		held := l.said("msg=lease_held")
-		if n := len(l.told) - failed; held != n || n < 2 || w.checkpoint().Term != before.Term {
+		if n := len(l.passes()) - failed; held != n || n < 2 || w.checkpoint().Term != before.Term {
 			w.t.Errorf("%d passes, said %d times; %+v", n, held, w.checkpoint())
 		}
 		for _, p := range l.pauses()[failed:] { // as it was before
@@ -119,14 +147,14 @@ func TestLoop_Held(t *testing.T) {
 		}
 		for _, word := range []string{"index=running", "class=scheduler", "since=", "expires="} {
 			if l.said(word) < held {
-				w.t.Errorf("%q is not in %s", word, l.log)
+				w.t.Errorf("%q is not in %s", word, l.logged())
 			}
 		}
 		if n := l.said("pass_failed"); n != failed {
-			w.t.Errorf("%d passes failed: %s", n, l.log)
+			w.t.Errorf("%d passes failed: %s", n, l.logged())
 		}
 		release()
-		failing = nil
+		failing.set(nil)
 		time.Sleep(20 * time.Minute)
 		l.stop()
 		if n := w.markers(); n["team"] != 1 {
@@ -138,21 +166,22 @@ func TestLoop_Held(t *testing.T) {
 // TestLoop_Unguarded: that passes go without a lease, and that they have one again, is said once.
 func TestLoop_Unguarded(t *testing.T) {
 	inBubble(t, func(w *world) {
-		usable := func() error { return fmt.Errorf("request 17: %w", bucket.ErrUnsupported) }
-		l := w.loop(nil, janitor.Options{Usable: func(context.Context) error { return usable() }}, time.Minute)
+		var usable setting[error]
+		usable.set(fmt.Errorf("request 17: %w", bucket.ErrUnsupported))
+		l := w.loop(nil, janitor.Options{Usable: func(context.Context) error { return usable.get() }}, time.Minute)
 		time.Sleep(10 * time.Minute)
-		usable = func() error { return fmt.Errorf("request 18: %w", bucket.ErrUnsupported) }
+		usable.set(fmt.Errorf("request 18: %w", bucket.ErrUnsupported))
 		time.Sleep(10 * time.Minute)
 		if l.said("lease_unavailable") != 1 || l.said("request 17") != 1 || l.said("lease_available") != 0 {
-			w.t.Errorf("log %s", l.log)
+			w.t.Errorf("log %s", l.logged())
 		}
-		usable = func() error { return nil }
+		usable.set(nil)
 		time.Sleep(10 * time.Minute)
-		usable = func() error { return bucket.ErrDenied }
+		usable.set(bucket.ErrDenied)
 		time.Sleep(10 * time.Minute)
 		l.stop()
-		if l.said("lease_unavailable") != 2 || l.said("lease_available") != 1 || len(l.told) < 30 {
-			w.t.Errorf("log %s", l.log)
+		if l.said("lease_unavailable") != 2 || l.said("lease_available") != 1 || len(l.passes()) < 30 {
+			w.t.Errorf("log %s", l.logged())
 		}
 	})
 }
@@ -161,8 +190,9 @@ func TestLoop_Unguarded(t *testing.T) {
 // once they go well.
 func TestLoop_Errors(t *testing.T) {
 	inBubble(t, func(w *world) {
-		away := errors.New("the network is away")
-		l := w.loop(nil, janitor.Options{Usable: func(context.Context) error { return away }}, 10*time.Minute)
+		var away setting[error]
+		away.set(errors.New("the network is away"))
+		l := w.loop(nil, janitor.Options{Usable: func(context.Context) error { return away.get() }}, 10*time.Minute)
 		time.Sleep(8 * time.Hour)
 		want := []time.Duration{10, 20, 40, 60, 60, 60, 60}
 		for i, p := range l.pauses() {
@@ -170,11 +200,11 @@ func TestLoop_Errors(t *testing.T) {
 				w.t.Errorf("pause %d was %v, want %v", i, p, limit)
 			}
 		}
-		failed := len(l.told)
+		failed := len(l.passes())
 		if failed < 7 || l.said("pass_failed") != failed || l.said("the network is away") != failed {
-			w.t.Errorf("%d passes; %s", failed, l.log)
+			w.t.Errorf("%d passes; %s", failed, l.logged())
 		}
-		away = nil
+		away.set(nil)
 		time.Sleep(2 * time.Hour)
 		l.stop()
 		if p := l.pauses(); p[len(p)-1] > 11*time.Minute {
@@ -207,7 +237,7 @@ func TestLoop_SomeKeys(t *testing.T) {
 		time.Sleep(150 * time.Second)
 		l.stop()
 		if l.said("some keys could not be deleted") == 0 || l.said("pass_failed") != 0 {
-			w.t.Errorf("log %s", l.log)
+			w.t.Errorf("log %s", l.logged())
 		}
 	})
 }
@@ -229,13 +259,13 @@ func TestLoop_Ends(t *testing.T) {
 		cancel()
 		l.stop()
 		w.wantFree()
-		if len(l.errs) != 1 || l.errs[0] == nil || l.log.Len() > 0 {
-			w.t.Errorf("%v, %s", l.errs, l.log)
+		if len(l.errs) != 1 || l.errs[0] == nil || l.logged() != "" {
+			w.t.Errorf("%v, %s", l.errs, l.logged())
 		}
 		l = w.loop(nil, janitor.Options{}, time.Minute)
 		l.stop()
-		if len(l.told) != 0 {
-			w.t.Errorf("told %v", l.told)
+		if len(l.passes()) != 0 {
+			w.t.Errorf("told %v", l.passes())
 		}
 	})
 }

@@ -22,8 +22,9 @@ type pass struct {
 	was    checkpoint // of the passes before; zero without a guard
 	began  time.Time  // of the listing, by the host's clock
 	plan   []blobindex.Deletion
-	failed map[string]bool // namespaces where a key could not be deleted
-	open   map[string]bool // namespaces of which some keys that may go were not tried
+	last   []blobindex.Deletion // of namespaces that failed before: behind the others, whose room they would take
+	failed map[string]bool      // namespaces where a key could not be deleted
+	open   map[string]bool      // namespaces of which some keys that may go were not tried
 	report Report
 }
 
@@ -38,6 +39,11 @@ func newPass(j *Janitor, opt *RunOptions) *pass {
 }
 
 func (p *pass) run(ctx context.Context) error {
+	if p.opt.Namespace != "" {
+		if _, err := p.index.Namespace(p.opt.Namespace); err != nil {
+			return err
+		}
+	}
 	if err := p.rules(ctx); err != nil || p.report.Withheld != "" {
 		return err
 	}
@@ -74,10 +80,7 @@ func (p *pass) guarded(ctx context.Context) error {
 
 // lostText says what a pass has done that does not hold its lease any more.
 func (p *pass) lostText() string {
-	done := p.report.Failures
-	for _, n := range p.report.Deleted {
-		done += n
-	}
+	done := p.done()
 	if done == 0 {
 		return "the lease was lost before anything was deleted; prune again"
 	}
@@ -90,6 +93,7 @@ func (p *pass) work(ctx context.Context) error {
 	if err := p.scan(ctx); err != nil {
 		return err
 	}
+	p.join()
 	p.trust(ctx)
 	if p.opt.Planned != nil {
 		for _, d := range p.plan {
@@ -139,6 +143,10 @@ func (p *pass) add(s *blobindex.Snapshot) error {
 	name := s.Namespace().Name()
 	f, failing := p.was.Namespaces[name]
 	deferred := failing && !p.opt.Full && f.deferred(s.AsOf)
+	plan := &p.plan
+	if failing {
+		plan = &p.last
+	}
 	for d := range s.Planned {
 		if deferred { // and there is something to delete
 			p.report.Deferred = append(p.report.Deferred, name)
@@ -146,14 +154,21 @@ func (p *pass) add(s *blobindex.Snapshot) error {
 			return nil
 		}
 		p.report.Planned[d.Reason.String()]++
-		if len(p.plan) == p.limit {
+		if len(*plan) == p.limit {
 			p.report.Left++
 			p.open[name] = true
 			continue
 		}
-		p.plan = append(p.plan, d)
+		*plan = append(*plan, d)
 	}
 	return nil
+}
+
+// join puts the plan together.
+func (p *pass) join() {
+	room := min(p.limit-len(p.plan), len(p.last))
+	p.leave(p.last[room:])
+	p.plan, p.last = append(p.plan, p.last[:room]...), nil
 }
 
 // trust decides whether the plan may be carried out: by the store's clock, or by the host's if a fresh write shows that
@@ -187,7 +202,7 @@ func (p *pass) delete(ctx context.Context) error {
 	for lo := 0; lo < len(p.plan); lo += bucket.PageSize {
 		if err := p.mayGoOn(ctx); err != nil {
 			p.leave(p.plan[lo:])
-			return fmt.Errorf("pruning index %q after %d of %d keys: %w", p.index.Name(), lo, len(p.plan), err)
+			return err
 		}
 		if p.index.HostNow().Sub(p.began) > blobindex.PlanLife {
 			p.leave(p.plan[lo:])
@@ -215,7 +230,19 @@ func (p *pass) mayGoOn(ctx context.Context) error {
 			return err
 		}
 	}
-	return ctx.Err()
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("pruning index %q after %d of %d keys: %w", p.index.Name(), p.done(), len(p.plan), err)
+	}
+	return nil
+}
+
+// done are the keys of which it is known what became of them.
+func (p *pass) done() int {
+	done := p.report.Failures
+	for _, n := range p.report.Deleted {
+		done += n
+	}
+	return done
 }
 
 // count takes note of a batch. Of keys whose delete was cut off nothing is known, and nothing is said against their namespace.
