@@ -28,13 +28,10 @@ func patient(next echo.HandlerFunc) echo.HandlerFunc {
 		ctx, cancel := context.WithTimeout(r.Context(), passTime)
 		defer cancel()
 		c.SetRequest(r.WithContext(ctx))
-		// Where the connection knows no deadlines it has none that could be in the way. The one for reading would end the
-		// request: the server reads on to see the client leave.
-		_ = rc.SetReadDeadline(time.Time{})
-		_ = rc.SetWriteDeadline(time.Time{})
 		err := next(c)
 		if limit := serverOf(r).WriteTimeout; limit > 0 {
-			_ = rc.SetWriteDeadline(time.Now().Add(limit)) // for the answer
+			// The one that the connection has was for a whole request, and may be over. Where it knows none, none is in the way.
+			_ = rc.SetWriteDeadline(time.Now().Add(limit))
 		}
 		return err
 	}

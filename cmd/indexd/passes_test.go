@@ -44,10 +44,14 @@ func (b *lockedBuffer) take() string {
 // A slowDelete waits before it deletes, whatever becomes of its context.
 type slowDelete struct {
 	*membucket.Bucket
-	takes atomic.Int64
+	takes    atomic.Int64
+	deleting func() // called before each
 }
 
 func (b *slowDelete) Delete(ctx context.Context, keys []bucket.Key) []error {
+	if b.deleting != nil {
+		b.deleting()
+	}
 	time.Sleep(time.Duration(b.takes.Load())) // synctest's
 	return b.Bucket.Delete(context.WithoutCancel(ctx), keys)
 }
@@ -64,6 +68,8 @@ type scene struct {
 }
 
 func (s *scene) find(err error) { s.usable.Store(&err) }
+
+func (s *scene) guarded() bool { return *s.usable.Load() == nil }
 
 func newScene(t *testing.T) *scene {
 	t.Helper()
@@ -128,6 +134,11 @@ func TestPasses_Scheduled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScene(t)
 		s.stale(3)
+		s.store.deleting = func() {
+			if st := s.status(); st.Class != lease.Scheduler && s.guarded() {
+				t.Errorf("a pass holds the lease as %+v", st)
+			}
+		}
 		s.passes.schedule(s.index, 5*time.Minute)
 		time.Sleep(5 * time.Minute)
 		if log := s.log.take(); s.left() != 0 || !strings.Contains(log, "msg=pass index=running term=1 namespaces=1 deleted=3 failures=0") {
