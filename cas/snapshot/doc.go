@@ -25,8 +25,8 @@
 //
 //	{"path":"reports/may.csv","size":1024,"mtime":"2026-11-30T12:00:00Z","digest":"sha256:9f86…"}
 //
-// in strictly ascending byte order of the paths, which are valid UTF-8 of at most 4,096 bytes, without empty parts, "." and
-// "..". Other names cannot be published, and a walk that meets one fails: see CheckPath.
+// in strictly ascending byte order of the paths, which are valid UTF-8 of at most 4,096 bytes, without a byte 0 and without empty
+// parts, "." and "..". Other names cannot be published, and a walk that meets one fails: see CheckPath.
 //
 // # Publishing
 //

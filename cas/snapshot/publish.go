@@ -21,8 +21,8 @@ type Walk func(add func(Row) error) error
 type PublishOptions struct {
 	// AllowEmpty publishes no rows where there were some.
 	AllowEmpty bool
-	// Grace is for how long retired generations are kept from now on; default what is saved, else DefaultGrace. NoGrace
-	// keeps them for no time.
+	// Grace is for how long retired generations are kept from now on, in whole milliseconds, rounded up; default what is
+	// saved, else DefaultGrace. NoGrace keeps them for no time. Another one than is saved publishes even what is unchanged.
 	Grace time.Duration
 	// Tag is the state of the snapshot (Status.Tag) that was seen before the walk began, where somebody else has walked;
 	// NoTag for there having been none. If it is another one by now, the try is superseded.
@@ -59,14 +59,15 @@ type Result struct {
 }
 
 // Publish walks, and makes the rows the current generation. 1 GET before the walk. Unchanged: 1 GET and 1 LIST more. Published:
-// 2 LIST, 1 GET, 3 PUT and 1 for each part more, and the deletes. Errors: ErrWalk, with what the walk returned; ErrRow;
-// ErrEmpty; ErrLost; ErrMissing if a part is gone right after it was published; cas.ErrUnknown if the generation may have become
-// current, or may yet; those of cas.Doc. After an error nothing is swept.
+// 2 LIST, 1 GET, 3 PUT and 1 for each part more, and the deletes. Errors: ErrWalk, with what the walk or a
+// row was refused for (ErrRow, an error of ctx or of the spool's directory); ErrEmpty; ErrLost; ErrStage; ErrMissing, ErrDamaged
+// if a part is gone right after it was published; cas.ErrUnknown if the generation may have become current, or may yet; those of
+// cas.Doc. After an error nothing is swept, and, but for the last four, nothing has become current.
 func (s *Snapshot) Publish(ctx context.Context, walk Walk, opts *PublishOptions) (Result, error) {
 	if opts == nil {
 		opts = &PublishOptions{}
 	}
-	p := &publication{s: s, opts: opts, spool: newSpool(s.opts.Spool)}
+	p := &publication{s: s, opts: opts, spool: newSpool(s.opts.Spool, s.limit)}
 	defer p.spool.close()
 	if err := p.run(ctx, walk); err != nil {
 		return p.result, s.wrap("publishing", err)
@@ -87,9 +88,8 @@ type publication struct {
 }
 
 func (p *publication) run(ctx context.Context, walk Walk) (err error) {
-	grace := p.opts.Grace
-	if grace < NoGrace || grace > MaxGrace {
-		return fmt.Errorf("the grace is %v: give one of 0 to %v", grace, MaxGrace)
+	if p.opts.Grace < NoGrace || p.opts.Grace > MaxGrace {
+		return fmt.Errorf("the grace is %v: give one of 0 to %v", p.opts.Grace, MaxGrace)
 	}
 	if err := p.s.usable(ctx); err != nil {
 		return err
@@ -113,13 +113,24 @@ func (p *publication) run(ctx context.Context, walk Walk) (err error) {
 			ErrLost, p.s.doc.Key(), p.s.root())
 	}
 	if p.base.Seq > 0 && p.base.Value.Current.Digest == p.spool.digest() && p.staged.whole(p.base.Value.Current) == nil &&
-		(grace == 0 || p.base.Value.grace() == max(grace, 0)) {
+		p.base.Value.GraceMS == p.graceMS() {
 		return p.unchanged(ctx)
 	}
 	if err := p.stage(ctx); err != nil {
 		return err
 	}
 	return p.flip(ctx)
+}
+
+// graceMS is that of the pointer that would be saved.
+func (p *publication) graceMS() int64 {
+	switch grace := p.opts.Grace; {
+	case grace != 0:
+		return (max(grace, 0) + time.Millisecond - 1).Milliseconds()
+	case p.base.Seq > 0:
+		return p.base.Value.GraceMS
+	}
+	return DefaultGrace.Milliseconds()
 }
 
 // unchanged sweeps, unless somebody else has published meanwhile.
@@ -143,17 +154,18 @@ func (p *publication) see(state cas.State[pointer]) {
 }
 
 func (p *publication) walk(ctx context.Context, walk Walk) error {
-	refused := false
+	var refused error // the first, after which nothing is taken any more
 	err := walk(func(r Row) error {
-		err := ctx.Err()
-		if err == nil {
-			err = p.spool.add(r)
+		if refused == nil {
+			refused = ctx.Err()
 		}
-		refused = refused || err != nil
-		return err
+		if refused == nil {
+			refused = p.spool.add(r)
+		}
+		return refused
 	})
-	if err == nil && refused {
-		err = fmt.Errorf("%w: the walk went on after a row was refused", ErrRow)
+	if err == nil && refused != nil {
+		err = fmt.Errorf("it ended well, though a row was refused: %w", refused)
 	}
 	if err == nil {
 		err = p.spool.cut()
@@ -171,6 +183,10 @@ func (p *publication) walk(ctx context.Context, walk Walk) error {
 // stage puts what nobody reads yet. A crash leaves it, for a sweep after the next publication.
 func (p *publication) stage(ctx context.Context) error {
 	p.id = ID{max(p.base.Value.Current.ID.Number, p.staged.newest()) + 1, p.s.opts.Nonce(), baseOf(p.base)}
+	// What cannot be read again would be out of the reach of sweeps, and the pointer out of that of readers.
+	if _, err := ParseID(p.id.String()); err != nil {
+		return fmt.Errorf("%w: %w", ErrStage, err)
+	}
 	if err := p.claim(ctx); err != nil {
 		return err
 	}
@@ -201,9 +217,21 @@ func (p *publication) claim(ctx context.Context) error {
 		}
 	}
 	if err != nil {
-		return fmt.Errorf("claiming generation %d: %w", p.id.Number, err)
+		return notStaged(ctx, fmt.Sprintf("claiming generation %d", p.id.Number), err)
 	}
 	return nil
+}
+
+// notStaged is ErrStage, and never ErrUnknown: whether such an object is there matters to sweeps alone, since no pointer names
+// its generation.
+func notStaged(ctx context.Context, doing string, err error) error {
+	if errors.Is(err, cas.ErrUnknown) {
+		plain := errors.New(err.Error())
+		if err = plain; ctx.Err() != nil {
+			err = fmt.Errorf("%w: %w", ctx.Err(), plain)
+		}
+	}
+	return fmt.Errorf("%w: %s: %w", ErrStage, doing, err)
 }
 
 // A claim is the body of one.
@@ -211,16 +239,13 @@ type claim struct {
 	Class Class `json:"class"`
 }
 
-// uploads is how many parts are put at once.
-const uploads = 4
-
 func (p *publication) stageParts(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	var all sync.WaitGroup
 	var mu sync.Mutex // guards done, and who is told of it
 	done := 0
-	turns := make(chan struct{}, uploads)
+	turns := make(chan struct{}, p.s.limit.uploads)
 	_ = p.spool.each(func(n int, _ part, body *io.SectionReader) error {
 		select {
 		case turns <- struct{}{}:
@@ -247,7 +272,7 @@ func (p *publication) stageParts(ctx context.Context) error {
 
 func (p *publication) put(ctx context.Context, file string, body io.ReadSeeker) error {
 	if _, err := p.s.store.Put(ctx, p.s.key(p.id, file), body); err != nil {
-		return fmt.Errorf("staging %s of generation %d: %w", file, p.id.Number, err)
+		return notStaged(ctx, fmt.Sprintf("putting %s of generation %d", file, p.id.Number), err)
 	}
 	return nil
 }
@@ -260,11 +285,10 @@ func (p *publication) flip(ctx context.Context) error {
 	switch {
 	case errors.Is(err, cas.ErrConflict):
 		p.result.Outcome = Superseded
-		now, err := p.s.load(ctx)
-		if err == nil && now.Seq > 0 {
-			p.see(now)
+		if now, err := p.s.load(ctx); err == nil && now.Seq > 0 {
+			p.see(now) // only to tell it: that this attempt has lost is certain
 		}
-		return err
+		return nil
 	case err != nil:
 		return err
 	}
@@ -276,23 +300,22 @@ func (p *publication) flip(ctx context.Context) error {
 // next is the pointer with what was staged.
 func (p *publication) next() pointer {
 	now := p.staged.now(p.s.opts.Now())
-	next := pointer{GraceMS: DefaultGrace.Milliseconds(), Retired: []retired{}, Current: Info{
+	next := pointer{GraceMS: p.graceMS(), Retired: []retired{}, Current: Info{
 		ID: p.id, Rows: p.spool.rows, Parts: len(p.spool.parts), Bytes: p.spool.size, IndexBytes: int64(len(p.index)),
 		IndexDigest: digest(p.index), Digest: p.spool.digest(), Class: p.s.opts.Class, PublishedAt: now.UTC(),
 	}}
 	was := p.base.Value
-	if p.base.Seq > 0 {
-		next.GraceMS = was.GraceMS
-		for _, r := range was.since(p.base) {
-			if p.staged.has(r.ID) { // else it was swept
-				next.Retired = append(next.Retired, r)
-			}
+	if p.base.Seq == 0 {
+		return next
+	}
+	grace := max(was.grace(), next.grace())
+	for _, r := range was.since(p.base) {
+		// Else it was swept, or may be: one that nobody can delete is not dragged along for ever.
+		if p.staged.has(r.ID) && now.Sub(r.Since) <= grace {
+			next.Retired = append(next.Retired, r)
 		}
-		next.Retired = append(next.Retired, retired{was.Current.ID, now.UTC()})
 	}
-	if p.opts.Grace != 0 {
-		next.GraceMS = max(p.opts.Grace, 0).Milliseconds()
-	}
+	next.Retired = append(next.Retired, retired{was.Current.ID, now.UTC()})
 	return next
 }
 

@@ -11,7 +11,9 @@ import (
 	"fmt"
 	"hash"
 	"io"
+	"math"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/blobindex/indexd/blobindex/bucket"
@@ -66,12 +68,12 @@ func (s *Snapshot) published(ctx context.Context) (cas.State[pointer], error) {
 	return state, fmt.Errorf("nothing has been published: %w", cas.ErrNotExist)
 }
 
-// tries is how often a reader begins.
-const tries = 5
+// restarts is how often a reader begins again.
+const restarts = 5
 
 // Read returns the rows of the current generation. 2 GET and 1 for each part. It begins again, at most 5 times, if the generation
-// was swept meanwhile because another one was published. ErrMissing, ErrDamaged: a part of the current generation is not there,
-// or is another one; its name is in the error. Errors else: those of Status.
+// was swept meanwhile because another one was published; ErrSwept if even the last one was. ErrMissing, ErrDamaged: a part of the
+// current generation is not there, or is another one; its name is in the error. Errors else: those of Status.
 func (s *Snapshot) Read(ctx context.Context) (Info, []Row, error) {
 	var rows []Row
 	info, err := s.again(ctx, func(g *Generation) error {
@@ -100,7 +102,7 @@ func (s *Snapshot) Open(ctx context.Context) (*Generation, error) {
 // again opens the current generation for fn until it is read, or is still current and cannot be read.
 func (s *Snapshot) again(ctx context.Context, fn func(*Generation) error) (Info, error) {
 	var was Info
-	for n := 1; ; n++ {
+	for n := 0; ; n++ {
 		state, err := s.published(ctx)
 		if err != nil {
 			return was, s.wrap("reading", err)
@@ -113,18 +115,27 @@ func (s *Snapshot) again(ctx context.Context, fn func(*Generation) error) (Info,
 		if err == nil {
 			return now, nil
 		}
-		if !errors.Is(err, ErrMissing) || n == tries {
-			return now, err
-		}
-		after, loadErr := s.load(ctx)
-		switch {
-		case loadErr != nil:
-			return now, s.wrap("reading", loadErr)
-		case after.Seq > 0 && after.Value.Current.ID == now.ID:
-			return now, err
+		swept := s.swept(ctx, now.ID, err)
+		if !errors.Is(swept, ErrSwept) || n == restarts {
+			return now, swept
 		}
 		was = now
 	}
+}
+
+// swept is err, but ErrSwept if a part of a generation that was current is missing, and it is not current any more.
+func (s *Snapshot) swept(ctx context.Context, id ID, err error) error {
+	if !errors.Is(err, ErrMissing) {
+		return err
+	}
+	now, loadErr := s.published(ctx)
+	switch {
+	case loadErr != nil:
+		return s.wrap("reading", loadErr)
+	case now.Value.Current.ID == id:
+		return err
+	}
+	return s.wrap("reading", &SweptError{ID: id, Current: now.Value.Current, Tag: tag(now)})
 }
 
 // OpenID returns a generation that is current, or was and is not swept yet. 2 GET. ErrSwept if it is not there; the error is a
@@ -135,7 +146,8 @@ func (s *Snapshot) OpenID(ctx context.Context, id ID) (*Generation, error) {
 		return nil, s.wrap("reading", err)
 	}
 	if state.Value.Current.ID == id {
-		return s.open(ctx, state.Value.Current)
+		g, err := s.open(ctx, state.Value.Current)
+		return g, s.swept(ctx, id, err)
 	}
 	swept := &SweptError{ID: id, Current: state.Value.Current, Tag: tag(state)}
 	if !slices.ContainsFunc(state.Value.Retired, func(r retired) bool { return r.ID == id }) {
@@ -175,7 +187,11 @@ func (g *Generation) Info() Info { return g.info }
 // open reads the index of a generation; Info has only an id of a retired one, whose index nothing vouches for but itself.
 func (s *Snapshot) open(ctx context.Context, info Info) (*Generation, error) {
 	g := &Generation{s: s, info: info}
-	body, err := g.file(ctx, "index")
+	most := int64(math.MaxInt64 - 1)
+	if info.IndexBytes > 0 {
+		most = info.IndexBytes
+	}
+	body, err := g.file(ctx, "index", most)
 	if err != nil {
 		return nil, err
 	}
@@ -194,7 +210,8 @@ func (s *Snapshot) open(ctx context.Context, info Info) (*Generation, error) {
 	return g, nil
 }
 
-func (g *Generation) file(ctx context.Context, name string) ([]byte, error) {
+// file reads an object of the generation, and no more of it than a byte beyond what it should have.
+func (g *Generation) file(ctx context.Context, name string, most int64) ([]byte, error) {
 	r, err := g.s.store.Open(ctx, g.s.key(g.info.ID, name))
 	if errors.Is(err, bucket.ErrNotExist) {
 		return nil, g.s.wrap("reading", fmt.Errorf("generation %d: %w: %s: %w", g.info.ID.Number, ErrMissing, name, err))
@@ -203,7 +220,7 @@ func (g *Generation) file(ctx context.Context, name string) ([]byte, error) {
 		return nil, g.s.wrap("reading", err)
 	}
 	defer r.Close()
-	body, err := io.ReadAll(r)
+	body, err := io.ReadAll(io.LimitReader(r, most+1))
 	if err != nil {
 		return nil, g.s.wrap("reading", fmt.Errorf("generation %d: %s: %w", g.info.ID.Number, name, err))
 	}
@@ -236,7 +253,7 @@ func (g *Generation) Stream(ctx context.Context, fn func(Row) error) error {
 // part calls fn with the rows of one part, all of which are known to be right by then.
 func (g *Generation) part(ctx context.Context, n int, whole hash.Hash, fn func(Row) error) (int64, error) {
 	is := g.index.Parts[n]
-	body, err := g.file(ctx, partName(n))
+	body, err := g.file(ctx, partName(n), is.Bytes)
 	if err != nil {
 		return 0, err
 	}
@@ -273,11 +290,14 @@ func (g *Generation) Page(ctx context.Context, prefix, after string, limit int) 
 		if p.Last <= after || p.Last < prefix {
 			continue
 		}
-		if p.First > prefix && !hasPrefix(p.First, prefix) {
+		if p.First > prefix && !strings.HasPrefix(p.First, prefix) {
 			break
 		}
+		if len(rows) == limit {
+			return rows, true, nil // its first row is one
+		}
 		_, err := g.part(ctx, n, sha256.New(), func(r Row) error {
-			if r.Path <= after || !hasPrefix(r.Path, prefix) {
+			if r.Path <= after || !strings.HasPrefix(r.Path, prefix) {
 				return nil
 			}
 			if len(rows) == limit {
@@ -296,5 +316,3 @@ func (g *Generation) Page(ctx context.Context, prefix, after string, limit int) 
 	}
 	return rows, more, nil
 }
-
-func hasPrefix(s, prefix string) bool { return len(s) >= len(prefix) && s[:len(prefix)] == prefix }

@@ -1,14 +1,17 @@
 package snapshot
 
 import (
+	"bufio"
 	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"regexp"
+	"strconv"
 	"strings"
 	"time"
+	"unicode/utf16"
 	"unicode/utf8"
 )
 
@@ -72,29 +75,90 @@ func (r Row) appendLine(b *bytes.Buffer) error {
 	return e.Encode(r)
 }
 
-// decodeRows calls fn with each line of a part, or of rows that somebody has sent.
+// maxLine is how many bytes a line has at the most: more than a path of MaxPath bytes that are all escaped.
+const maxLine = 64 << 10
+
+// decodeRows calls fn with the row of each line of a part, or of what somebody has sent.
 func decodeRows(from io.Reader, fn func(Row) error) error {
-	d := json.NewDecoder(from)
-	d.DisallowUnknownFields()
+	lines := bufio.NewReaderSize(from, maxLine)
 	for n := 1; ; n++ {
-		var r Row
-		err := d.Decode(&r)
-		if errors.Is(err, io.EOF) {
+		line, err := lines.ReadSlice('\n')
+		end := errors.Is(err, io.EOF)
+		switch {
+		case errors.Is(err, bufio.ErrBufferFull):
+			return fmt.Errorf("line %d: %w: it has more than %d bytes", n, ErrRow, maxLine)
+		case err != nil && !end:
+			return fmt.Errorf("reading line %d: %w", n, err)
+		}
+		if len(bytes.TrimSpace(line)) > 0 {
+			r, err := parseRow(line)
+			if err != nil {
+				return fmt.Errorf("line %d: %w", n, err)
+			}
+			if err := fn(r); err != nil {
+				return err
+			}
+		}
+		if end {
 			return nil
-		}
-		if err != nil {
-			return fmt.Errorf("line %d: %w: %w", n, ErrRow, err)
-		}
-		if err := r.Check(); err != nil {
-			return fmt.Errorf("line %d: %w", n, err)
-		}
-		if err := fn(r); err != nil {
-			return err
 		}
 	}
 }
 
-// NDJSON is a Walk over lines of JSON, one row each, such as a client sends.
+// parseRow reads a line. What the decoder would replace by U+FFFD is refused: it would be another path.
+func parseRow(line []byte) (Row, error) {
+	if !utf8.Valid(line) || loneSurrogate(line) {
+		return Row{}, fmt.Errorf("%w: %.200q is not valid UTF-8", ErrRow, line)
+	}
+	var r Row
+	d := json.NewDecoder(bytes.NewReader(line))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&r); err != nil {
+		return Row{}, fmt.Errorf("%w: %w", ErrRow, err)
+	}
+	if len(bytes.TrimSpace(line[d.InputOffset():])) > 0 {
+		return Row{}, fmt.Errorf("%w: more than one value", ErrRow)
+	}
+	return r, r.Check()
+}
+
+// loneSurrogate reports whether a line of JSON has an escaped half of a pair without the other one.
+func loneSurrogate(line []byte) bool {
+	for {
+		i := bytes.IndexByte(line, '\\')
+		if i < 0 || i+1 == len(line) {
+			return false
+		}
+		if line = line[i:]; line[1] != 'u' {
+			line = line[2:]
+			continue
+		}
+		unit := escaped(line)
+		line = line[2:]
+		if !utf16.IsSurrogate(unit) {
+			continue
+		}
+		line = line[4:]
+		if utf16.DecodeRune(unit, escaped(line)) == utf8.RuneError {
+			return true
+		}
+		line = line[6:]
+	}
+}
+
+// escaped is the unit of an escape such as \ud83d at the beginning of some JSON, 0 if there is none.
+func escaped(text []byte) rune {
+	if len(text) < 6 || text[0] != '\\' || text[1] != 'u' {
+		return 0
+	}
+	unit, err := strconv.ParseUint(string(text[2:6]), 16, 16)
+	if err != nil {
+		return 0
+	}
+	return rune(unit)
+}
+
+// NDJSON is a Walk over lines of JSON, one row each, such as a client sends. An error of from is returned as it is, wrapped.
 func NDJSON(from io.Reader) Walk {
 	return func(add func(Row) error) error { return decodeRows(from, add) }
 }

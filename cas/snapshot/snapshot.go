@@ -34,6 +34,8 @@ var (
 	ErrRow = errors.New("snapshot: unusable row")
 	// ErrWalk: the walk failed, and nothing was published.
 	ErrWalk = errors.New("snapshot: the walk failed")
+	// ErrStage: what was walked could not be put, and nothing was published.
+	ErrStage = errors.New("snapshot: not staged")
 	// ErrEmpty: there are no rows, and there were some.
 	ErrEmpty = errors.New("snapshot: it would be empty")
 	// ErrMissing: a part of the generation that is current is not in the store.
@@ -84,12 +86,13 @@ type Snapshot struct {
 	store           Store
 	doc             *cas.Doc[pointer]
 	opts            Options
+	limit           limits
 	verified        atomic.Bool // Usable has returned nil
 }
 
 // New returns the snapshot name of a namespace.
 func New(store Store, namespace, name string, opts *Options) (*Snapshot, error) {
-	s := &Snapshot{namespace: namespace, name: name, store: store}
+	s := &Snapshot{namespace: namespace, name: name, store: store, limit: defaultLimits()}
 	if opts != nil {
 		s.opts = *opts
 	}
@@ -232,7 +235,7 @@ func (p *pointer) grace() time.Duration { return time.Duration(p.GraceMS) * time
 
 func (p *pointer) check() error {
 	switch c := p.Current; {
-	case p.GraceMS < 0 || p.grace() > MaxGrace:
+	case p.GraceMS < 0 || p.GraceMS > MaxGrace.Milliseconds():
 		return fmt.Errorf("%w: its grace is %d ms", cas.ErrCorrupt, p.GraceMS)
 	case c.ID.Number == 0 || c.Rows < 0 || c.Parts < 0 || c.Parts > maxParts || c.Bytes < 0 || c.IndexBytes <= 0:
 		return fmt.Errorf("%w: what it says of generation %d cannot be", cas.ErrCorrupt, c.ID.Number)

@@ -11,12 +11,17 @@ import (
 	"os"
 )
 
-// Of parts: a reader holds one of them in memory.
-const (
-	partSize = 4 << 20 // bytes of lines, and a line more
-	maxParts = 999_999
-	inMemory = 4 << 20 // bytes of parts as stored, before they go to a file
-)
+// maxParts is how many a generation has at the most.
+const maxParts = 999_999
+
+// limits are what tests make smaller.
+type limits struct {
+	part    int   // bytes of the lines of a part, and a line more; a reader holds one part in memory
+	memory  int64 // bytes of parts, as stored, before they go to a file
+	uploads int   // of parts at once
+}
+
+func defaultLimits() limits { return limits{part: 4 << 20, memory: 4 << 20, uploads: 4} }
 
 // A part is a line of the index.
 type part struct {
@@ -30,6 +35,7 @@ type part struct {
 // A spool holds the parts of a walk until it is known whether they are to be staged.
 type spool struct {
 	dir   string
+	limit limits
 	rows  int64
 	parts []part
 	whole hash.Hash // over all lines
@@ -44,7 +50,9 @@ type spool struct {
 	zip  *gzip.Writer
 }
 
-func newSpool(dir string) *spool { return &spool{dir: dir, whole: sha256.New()} }
+func newSpool(dir string, limit limits) *spool {
+	return &spool{dir: dir, limit: limit, parts: []part{}, whole: sha256.New()}
+}
 
 // add takes the next row.
 func (s *spool) add(r Row) error {
@@ -64,7 +72,7 @@ func (s *spool) add(r Row) error {
 	s.rows++
 	s.open.Rows++
 	s.open.Last, s.last = r.Path, r.Path
-	if s.lines.Len() < partSize {
+	if s.lines.Len() < s.limit.part {
 		return nil
 	}
 	return s.cut()
@@ -113,7 +121,7 @@ func (s *spool) where() string {
 // keep appends a part to what is kept.
 func (s *spool) keep(body []byte) (err error) {
 	s.size += int64(len(body))
-	if s.file == nil && s.size <= inMemory {
+	if s.file == nil && s.size <= s.limit.memory {
 		s.body.Write(body)
 		return nil
 	}

@@ -3,6 +3,7 @@ package snapshot
 import (
 	"context"
 	"fmt"
+	"path"
 	"slices"
 	"strings"
 	"time"
@@ -57,7 +58,7 @@ func (s *Snapshot) list(ctx context.Context) (staged, error) {
 	prefix := s.root() + generations
 	err := s.store.List(ctx, bucket.ListRequest{Prefix: prefix}, func(p bucket.Page) error {
 		if found.asOf.IsZero() {
-			found.asOf = p.Now
+			found.asOf, found.host = p.Now, s.opts.Now() // not before the request: it may have been sent again
 		}
 		for _, o := range p.Objects {
 			text, file, ok := strings.Cut(strings.TrimPrefix(string(o.Key), prefix), "/")
@@ -65,7 +66,6 @@ func (s *Snapshot) list(ctx context.Context) (staged, error) {
 			if !ok || err != nil || file == "" {
 				continue
 			}
-			o.Key = bucket.Key(strings.Clone(string(o.Key)))
 			found.files[id] = append(found.files[id], o)
 		}
 		return nil
@@ -103,7 +103,7 @@ func (f staged) follows() bool {
 func (f staged) whole(is Info) error {
 	parts, bytes, index := 0, int64(0), int64(-1)
 	for _, o := range f.files[is.ID] {
-		switch _, file, _ := cutLast(string(o.Key)); file {
+		switch path.Base(string(o.Key)) {
 		case "claim":
 		case "index":
 			index = o.Size
@@ -121,11 +121,6 @@ func (f staged) whole(is Info) error {
 		return fmt.Errorf("%w: %d parts have %d bytes, and were %d with %d", ErrDamaged, parts, bytes, is.Parts, is.Bytes)
 	}
 	return nil
-}
-
-func cutLast(key string) (before, after string, found bool) {
-	i := strings.LastIndexByte(key, '/')
-	return key[:max(i, 0)], key[i+1:], i >= 0
 }
 
 // remove removes of what was listed, before the pointer was read, what can never be current again.
