@@ -3,7 +3,6 @@ package snapshot_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"os"
 	"strconv"
