@@ -202,24 +202,54 @@ func (p *publication) stage(ctx context.Context) error {
 	return p.put(ctx, "index", bytes.NewReader(p.index))
 }
 
+// claims is how often a claim is sent.
+const claims = 4
+
 // claim says that the generation is being made. Its id is nobody else's, so that what is there after an answer that was lost is
-// ours.
+// ours, and so that it may be sent again: a walk of minutes is not thrown away for one answer.
 func (p *publication) claim(ctx context.Context) error {
 	body, err := json.Marshal(claim{p.s.opts.Class})
 	if err != nil {
 		return err
 	}
+	for sends := 1; ; sends++ {
+		err := p.sendClaim(ctx, body)
+		if err == nil {
+			return nil
+		}
+		if sends < claims && (errors.Is(err, cas.ErrUnknown) || errors.Is(err, cas.ErrThrottled)) {
+			if over := p.s.wait(ctx, pause<<(sends-1)); over == nil {
+				continue
+			}
+		}
+		return notStaged(ctx, fmt.Sprintf("claiming generation %d", p.id.Number), err)
+	}
+}
+
+func (p *publication) sendClaim(ctx context.Context, body []byte) error {
 	key := p.s.key(p.id, "claim")
-	_, err = p.s.store.Save(ctx, key, body, cas.IfAbsent())
+	_, err := p.s.store.Save(ctx, key, body, cas.IfAbsent())
 	if errors.Is(err, cas.ErrUnknown) || errors.Is(err, cas.ErrConflict) {
 		if o, loadErr := p.s.store.Load(ctx, key); loadErr == nil && bytes.Equal(o.Body, body) {
 			return nil
 		}
 	}
-	if err != nil {
-		return notStaged(ctx, fmt.Sprintf("claiming generation %d", p.id.Number), err)
+	return err
+}
+
+// pause is waited before a claim is sent again, twice that before the third time, and so on: a store that asks for slower writes
+// means a second.
+const pause = 500 * time.Millisecond
+
+func wait(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
 	}
-	return nil
 }
 
 // notStaged is ErrStage, and never ErrUnknown: whether such an object is there matters to sweeps alone, since no pointer names

@@ -70,7 +70,7 @@ type Options struct {
 	// Usable, if set, is asked before the first publication, until it has returned nil, whether the store keeps its
 	// conditions. It may be asked by several at once.
 	Usable func(context.Context) error
-	// Doc is handed on to the pointer.
+	// Doc is handed on to the pointer; its Wait also pauses before a claim is sent again.
 	Doc *cas.Options
 	// Now is the host's clock, for stores that tell no time; default time.Now.
 	Now func() time.Time
@@ -87,12 +87,13 @@ type Snapshot struct {
 	doc             *cas.Doc[pointer]
 	opts            Options
 	limit           limits
+	wait            func(context.Context, time.Duration) error
 	verified        atomic.Bool // Usable has returned nil
 }
 
 // New returns the snapshot name of a namespace.
 func New(store Store, namespace, name string, opts *Options) (*Snapshot, error) {
-	s := &Snapshot{namespace: namespace, name: name, store: store, limit: defaultLimits()}
+	s := &Snapshot{namespace: namespace, name: name, store: store, limit: defaultLimits(), wait: wait}
 	if opts != nil {
 		s.opts = *opts
 	}
@@ -112,6 +113,9 @@ func New(store Store, namespace, name string, opts *Options) (*Snapshot, error) 
 	}
 	if s.opts.Nonce == nil {
 		s.opts.Nonce = rand.Text
+	}
+	if s.opts.Doc != nil && s.opts.Doc.Wait != nil {
+		s.wait = s.opts.Doc.Wait
 	}
 	s.doc = cas.NewDoc[pointer](store, bucket.Key(s.root()+"pointer"), Format, s.opts.Doc)
 	return s, nil
