@@ -131,3 +131,39 @@ func TestPublish_KilledAnywhere(t *testing.T) {
 		}
 	}
 }
+
+// TestCase_SweepBetween: between the two requests of a sweep one publishes whole, and another one stages on top of that: nothing
+// of theirs is taken.
+func TestCase_SweepBetween(t *testing.T) {
+	for _, between := range []int{1, 2} {
+		b := membucket.New(nil)
+		publish(t, tiny(t, b), tree(1, "a", "b"), snapshot.Published)
+		publish(t, tiny(t, b), tree(2, "a", "b"), snapshot.Published)
+		staged := false
+		sweep := tiny(t, &stepped{Store: b, before: func(n int, _ string) error {
+			if n != between {
+				return nil
+			}
+			publish(t, tiny(t, b), tree(3, "a", "b"), snapshot.Published)
+			held := errors.New("held")
+			_, err := tiny(t, &stepped{Store: b, before: func(_ int, what string) error {
+				if what == "SAVE pointer" {
+					staged = true
+					return held
+				}
+				return nil
+			}}).Publish(t.Context(), tree(4, "a", "b"), nil)
+			if !errors.Is(err, held) {
+				t.Error(err)
+			}
+			return nil
+		}})
+		swept, err := sweep.Sweep(t.Context())
+		if err != nil || !staged || swept.Generations != 0 {
+			t.Errorf("before request %d: %+v, %v", between, swept, err)
+		}
+		if n := len(generations(t, b)); n != 4 {
+			t.Errorf("before request %d: %d generations are left", between, n)
+		}
+	}
+}

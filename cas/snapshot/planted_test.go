@@ -111,19 +111,19 @@ func TestP9_Planted(t *testing.T) {
 			},
 			bug: host{bug: func(s snapshot.Store) snapshot.Store { return flipsAnyway{s} }},
 		}, {
-			name: "walk before the pointer is read", want: "the pointer went back to 2", setup: seeded("2", snapshot.NoGrace),
+			name: "walk before the pointer is read", want: "the pointer went back to 2", setup: seeded("2", snapshot.DefaultGrace),
 			actors: func(bug host) []explore.Actor {
 				return []explore.Actor{bug.publisher("a"), publisher("b"), changing("3")}
 			},
 			bug: host{walksFirst: true},
 		}, {
-			name: "a sweep that reads the pointer before it lists", want: "has lost part 0", setup: seeded("2", snapshot.NoGrace),
+			name: "a sweep that reads the pointer before it lists", want: "has lost part 0", setup: seeded("2", snapshot.DefaultGrace),
 			actors: func(bug host) []explore.Actor {
 				return []explore.Actor{bug.sweeper("sweep"), publisher("a"), publisher("b"), changing("3")}
 			},
 			bug: host{bug: func(s snapshot.Store) snapshot.Store { return &readsFirst{Store: s} }},
 		}, {
-			name: "a sweep of everything but the current", want: "has lost part 0", setup: seeded("2", snapshot.NoGrace),
+			name: "a sweep of everything but the current", want: "has lost part 0", setup: seeded("2", snapshot.DefaultGrace),
 			actors: func(bug host) []explore.Actor { return []explore.Actor{bug.sweeper("sweep"), publisher("a")} },
 			bug:    host{bug: func(s snapshot.Store) snapshot.Store { return &takesAll{Store: s} }},
 		},
