@@ -51,14 +51,15 @@ var damages = map[string]struct {
 		nil, "", false},
 }
 
-// TestCase_C38_LivePartExpires: a part that the store has removed, or changed, is an error that names it and the generation, and
-// never half a snapshot; and what is damaged is published again, though it is unchanged.
+// TestCase_C38_LivePartExpires: a part that the store has removed, or changed, is an error that names it and the generation,
+// and never half a snapshot; and what is damaged is published again, though it is unchanged.
 func TestCase_C38_LivePartExpires(t *testing.T) {
 	for name, x := range damages {
 		t.Run(name, func(t *testing.T) {
 			b := membucket.New(nil)
 			s := tiny(t, b)
-			id := publish(t, s, tree(1, "a", "b"), snapshot.Published).ID
+			none := &snapshot.PublishOptions{Grace: snapshot.NoGrace}
+			id := publishWith(t, s, tree(1, "a", "b"), none, snapshot.Published).ID
 			x.do(t, b, id)
 			_, got, err := s.Read(t.Context())
 			if !errors.Is(err, x.want) || x.want != nil && (got != nil || !strings.Contains(err.Error(), x.says) ||
@@ -69,8 +70,7 @@ func TestCase_C38_LivePartExpires(t *testing.T) {
 				publish(t, s, tree(1, "a", "b"), snapshot.Unchanged)
 				return
 			}
-			r := publishWith(t, s, tree(1, "a", "b"), &snapshot.PublishOptions{Grace: snapshot.NoGrace}, snapshot.Published)
-			if r.ID.Number != 2 {
+			if r := publishWith(t, s, tree(1, "a", "b"), none, snapshot.Published); r.ID.Number != 2 {
 				t.Errorf("published again as %v", r.ID)
 			}
 			only(t, b, holds(t, s, 1, "a", "b"))
@@ -78,7 +78,8 @@ func TestCase_C38_LivePartExpires(t *testing.T) {
 	}
 }
 
-// TestStream_NoEnd: rows of which the end does not bear out the digest are no snapshot, although each part is as its index says.
+// TestStream_NoEnd: rows of which the end does not bear out the digest are no snapshot, although each part is as its index
+// says.
 func TestStream_NoEnd(t *testing.T) {
 	for name, change := range map[string]func(string) string{
 		"a part is left out": func(index string) string { return index[:strings.LastIndex(index, `,{"rows"`)] + "]}" },
@@ -136,8 +137,8 @@ func TestStream_NoEnd(t *testing.T) {
 	}
 }
 
-// TestPointer_Unusable: a pointer that is empty, cut, foreign, newer or that cannot be is an error that names it, for everybody,
-// and nobody writes over it or takes anything for swept.
+// TestPointer_Unusable: a pointer that is empty, cut, foreign, newer or that cannot be is an error that names it, for
+// everybody, and nobody writes over it or takes anything for swept.
 func TestPointer_Unusable(t *testing.T) {
 	good := func(t *testing.T, b *membucket.Bucket) string { return body(t, b, pointerKey) }
 	replace := func(from, to string) func(t *testing.T, b *membucket.Bucket) string {
@@ -201,8 +202,8 @@ func everybody(t *testing.T, s *snapshot.Snapshot, id snapshot.ID, want func(wha
 	want("Sweep", err)
 }
 
-// TestPointer_Lost: no pointer, beside generations that followed one, is not a first publication; beside those that were to be
-// the first it is, as nothing was ever published then as far as anybody can see.
+// TestPointer_Lost: no pointer, beside generations that followed one, is not a first publication; beside those that were to
+// be the first it is, as nothing was ever published then as far as anybody can see.
 func TestPointer_Lost(t *testing.T) {
 	b := membucket.New(nil)
 	s := tiny(t, b)
@@ -276,7 +277,7 @@ func TestSweep_Foreign(t *testing.T) {
 	s := tiny(t, b)
 	publish(t, s, tree(1, "a"), snapshot.Published)
 	others := []bucket.Key{root + "generations/x", root + "generations/7-a-b.1/claim", root + "generations/" + someID, root + "else",
-		snapshot.Root + "team/files2/generations/" + someID + "/claim", root + "generations/" + someID + "x/"}
+		snapshot.Root + "team/files2/generations/" + someID + "/claim", root + "generations/" + someID + "x/", root + "generations/" + someID + "/"}
 	for _, key := range others {
 		put(t, b, key, "x")
 	}

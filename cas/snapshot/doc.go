@@ -12,21 +12,21 @@
 //	_indexd/snapshot/<namespace>/<name>/generations/<id>/<part>  rows, as gzipped NDJSON; <part> has 6 digits, from 000000
 //
 // An id is <number>-<nonce>-<created>.<seq>: the number of the generation with 20 digits, 130 random bits in base 32, and the
-// state of the pointer that it is to replace, by the nonce of its incarnation and its seq, "0.0" for there being none. A number
-// may be claimed twice, an id is one attempt's. The pointer's payload:
+// state of the pointer that it is to replace, by the nonce of its incarnation and its seq, "0.0" for there being none. A
+// number may be claimed twice, an id is one attempt's. The pointer's payload:
 //
 //	{"grace_ms":60000,
 //	 "current":{"id":"00000000000000000007-RT5…-4Q7….6","rows":20000,"parts":1,"bytes":731422,"index_bytes":310,
 //	   "index_digest":"sha256:9f86…","digest":"sha256:2c26…","class":"scheduler","published_at":"2026-12-01T12:00:00Z"},
 //	 "retired":[{"id":"00000000000000000006-XWB…-4Q7….5","since":"2026-12-01T12:00:00Z"}]}
 //
-// digest is the SHA-256 over the lines of all parts as they were before compression. bytes are those of the parts as stored. A
-// row is a line such as
+// digest is the SHA-256 over the lines of all parts as they were before compression. bytes are those of the parts as stored.
+// A row is a line such as
 //
 //	{"path":"reports/may.csv","size":1024,"mtime":"2026-11-30T12:00:00Z","digest":"sha256:9f86…"}
 //
-// in strictly ascending byte order of the paths, which are valid UTF-8 of at most 4,096 bytes, without a byte 0 and without empty
-// parts, "." and "..". Other names cannot be published, and a walk that meets one fails: see CheckPath.
+// in strictly ascending byte order of the paths, which are valid UTF-8 of at most 4,096 bytes, without a byte 0 and without
+// empty parts, "." and "..". Other names cannot be published, and a walk that meets one fails: see CheckPath.
 //
 // # Publishing
 //

@@ -87,8 +87,8 @@ func (s *stepped) Delete(ctx context.Context, keys []bucket.Key) []error {
 // reads are requests that have no outcome that could be unknown.
 func reads(what string) bool { return what[0] == 'L' || what[0] == 'G' }
 
-// lived is a store with a history: a generation that was retired an hour ago, the current one, and what a loser and a dead one
-// have left.
+// lived is a store with a history: a generation that was retired an hour ago, the current one, and what a loser and a dead
+// one have left.
 func lived(t testing.TB, h *hand) *membucket.Bucket {
 	t.Helper()
 	b := h.store()
@@ -129,8 +129,8 @@ func settled(t testing.TB, b *membucket.Bucket, h *hand) {
 	only(t, b, holds(t, s, 99, "a", "b"))
 }
 
-// TestFaults: each request of a publication is struck, in each way. What was told is so, nobody ever reads anything but one of
-// the two trees, whole, and the next publication needs no repair.
+// TestFaults: each request of a publication is struck, in each way. What was told is so, nobody ever reads anything but one
+// of the two trees, whole, and the next publication needs no repair.
 func TestFaults(t *testing.T) {
 	for _, x := range []struct {
 		name string
@@ -242,8 +242,8 @@ func TestSweep_Undeletable(t *testing.T) {
 	settled(t, b, h)
 }
 
-// TestSweep_Grace: a retired generation stays for the grace from when it was retired, by the store's clock, however old it is; the
-// loser's and the dead's go at once when they can.
+// TestSweep_Grace: a retired generation stays for the grace from when it was retired, by the store's clock, however old it
+// is; the loser's and the dead's go at once when they can.
 func TestSweep_Grace(t *testing.T) {
 	h := newHand()
 	b := h.store()

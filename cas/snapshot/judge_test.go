@@ -198,9 +198,9 @@ func (j *judge) end(f *explore.Final) error {
 	return errors.Join(j.answers(f), err)
 }
 
-// answers: who was told that it published finds its save among those of the pointer, and who was told otherwise does not. Who
-// has lost has listed only to claim, and deleted nothing. What was read is one tree that was published, and the second is no
-// older than the first.
+// answers: who was told that it published finds its save among those of the pointer, and who was told otherwise does not.
+// Who has lost has listed only to claim, and deleted nothing. What was read is one tree that was published, and the second
+// is no older than the first.
 func (j *judge) answers(f *explore.Final) error {
 	var saves []save
 	if d, _ := j.pointer(f); d != nil {

@@ -11,8 +11,8 @@ import (
 	"github.com/blobindex/indexd/cas/snapshot"
 )
 
-// TestCase_WalkedBefore: B reads the pointer and walks, A publishes whole, B goes on: it is superseded, whatever it has walked,
-// and touches nothing.
+// TestCase_WalkedBefore: B reads the pointer and walks, A publishes whole, B goes on: it is superseded, whatever it has
+// walked, and touches nothing.
 func TestCase_WalkedBefore(t *testing.T) {
 	for _, size := range []int64{1, 3, 2} { // as it was, another one, and as A has published
 		b := membucket.New(nil)
@@ -58,8 +58,8 @@ func TestCase_FlippedAfter(t *testing.T) {
 	holds(t, tiny(t, b), 3, "a", "b")
 }
 
-// TestCase_C18_PublisherWokenUp: a publisher is stopped before each of its requests for longer than any grace, while another one
-// publishes twice and sweeps. What it then does harms nothing, and what it leaves goes.
+// TestCase_C18_PublisherWokenUp: a publisher is stopped before each of its requests for longer than any grace, while another
+// one publishes twice and sweeps. What it then does harms nothing, and what it leaves goes.
 func TestCase_C18_PublisherWokenUp(t *testing.T) {
 	tally := map[snapshot.Outcome]int{}
 	for at, held := 1, true; held; at++ {
@@ -101,8 +101,8 @@ func TestCase_C18_PublisherWokenUp(t *testing.T) {
 	}
 }
 
-// TestPublish_KilledAnywhere: a publisher that is killed before or after each of its requests leaves one tree or the other, and
-// nothing that stays.
+// TestPublish_KilledAnywhere: a publisher that is killed before or after each of its requests leaves one tree or the other,
+// and nothing that stays.
 func TestPublish_KilledAnywhere(t *testing.T) {
 	killed := errors.New("killed")
 	for _, after := range []bool{false, true} {
@@ -132,8 +132,8 @@ func TestPublish_KilledAnywhere(t *testing.T) {
 	}
 }
 
-// TestCase_SweepBetween: between the two requests of a sweep one publishes whole, and another one stages on top of that: nothing
-// of theirs is taken.
+// TestCase_SweepBetween: between the two requests of a sweep one publishes whole, and another one stages on top of that:
+// nothing of theirs is taken.
 func TestCase_SweepBetween(t *testing.T) {
 	for _, between := range []int{1, 2} {
 		b := membucket.New(nil)

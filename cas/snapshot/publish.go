@@ -13,8 +13,8 @@ import (
 	"github.com/blobindex/indexd/cas"
 )
 
-// A Walk calls add with each row, in strictly ascending byte order of the paths, and returns its error. It is called once for
-// each try to publish, and must not begin to look before it is called.
+// A Walk calls add with each row, in strictly ascending byte order of the paths, and returns its error. It is called once
+// for each try to publish, and must not begin to look before it is called.
 type Walk func(add func(Row) error) error
 
 // PublishOptions says how to publish; nil and zero fields mean the defaults.
@@ -58,11 +58,11 @@ type Result struct {
 	SweepErr error
 }
 
-// Publish walks, and makes the rows the current generation. 1 GET before the walk. Unchanged: 1 GET and 1 LIST more. Published:
-// 2 LIST, 1 GET, 3 PUT and 1 for each part more, and the deletes. Errors: ErrWalk, with what the walk or a
-// row was refused for (ErrRow, an error of ctx or of the spool's directory); ErrEmpty; ErrLost; ErrStage; ErrMissing, ErrDamaged
-// if a part is gone right after it was published; cas.ErrUnknown if the generation may have become current, or may yet; those of
-// cas.Doc. After an error nothing is swept, and, but for the last four, nothing has become current.
+// Publish walks, and makes the rows the current generation. 1 GET before the walk. Unchanged: 1 GET and 1 LIST more.
+// Published: 2 LIST, 1 GET, 3 PUT and 1 for each part more, and the deletes. Errors: ErrWalk, with what the walk or a row
+// was refused for (ErrRow, an error of ctx or of the spool's directory); ErrEmpty; ErrLost; ErrStage; ErrMissing, ErrDamaged
+// if a part is gone right after it was published; cas.ErrUnknown if the generation may have become current, or may yet;
+// those of cas.Doc. After an error nothing is swept, and, but for the last four, nothing has become current.
 func (s *Snapshot) Publish(ctx context.Context, walk Walk, opts *PublishOptions) (Result, error) {
 	if opts == nil {
 		opts = &PublishOptions{}
@@ -205,8 +205,8 @@ func (p *publication) stage(ctx context.Context) error {
 // claims is how often a claim is sent.
 const claims = 4
 
-// claim says that the generation is being made. Its id is nobody else's, so that what is there after an answer that was lost is
-// ours, and so that it may be sent again: a walk of minutes is not thrown away for one answer.
+// claim says that the generation is being made. Its id is nobody else's, so that what is there after an answer that was lost
+// is ours, and so that it may be sent again: a walk of minutes is not thrown away for one answer.
 func (p *publication) claim(ctx context.Context) error {
 	body, err := json.Marshal(claim{p.s.opts.Class})
 	if err != nil {
@@ -237,8 +237,8 @@ func (p *publication) sendClaim(ctx context.Context, body []byte) error {
 	return err
 }
 
-// pause is waited before a claim is sent again, twice that before the third time, and so on: a store that asks for slower writes
-// means a second.
+// pause is waited before a claim is sent again, twice that before the third time, and so on: a store that asks for slower
+// writes means a second.
 const pause = 500 * time.Millisecond
 
 func wait(ctx context.Context, d time.Duration) error {
@@ -252,8 +252,8 @@ func wait(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// notStaged is ErrStage, and never ErrUnknown: whether such an object is there matters to sweeps alone, since no pointer names
-// its generation.
+// notStaged is ErrStage, and never ErrUnknown: whether such an object is there matters to sweeps alone, since no pointer
+// names its generation.
 func notStaged(ctx context.Context, doing string, err error) error {
 	if errors.Is(err, cas.ErrUnknown) {
 		plain := errors.New(err.Error())

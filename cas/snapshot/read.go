@@ -71,9 +71,10 @@ func (s *Snapshot) published(ctx context.Context) (cas.State[pointer], error) {
 // restarts is how often a reader begins again.
 const restarts = 5
 
-// Read returns the rows of the current generation. 2 GET and 1 for each part. It begins again, at most 5 times, if the generation
-// was swept meanwhile because another one was published; ErrSwept if even the last one was. ErrMissing, ErrDamaged: a part of the
-// current generation is not there, or is another one; its name is in the error. Errors else: those of Status.
+// Read returns the rows of the current generation. 2 GET and 1 for each part. It begins again, at most 5 times, if the
+// generation was swept meanwhile because another one was published; ErrSwept if even the last one was. ErrMissing,
+// ErrDamaged: a part of the current generation is not there, or is another one; its name is in the error. Errors else: those
+// of Status.
 func (s *Snapshot) Read(ctx context.Context) (Info, []Row, error) {
 	var rows []Row
 	info, err := s.again(ctx, func(g *Generation) error {
@@ -138,8 +139,8 @@ func (s *Snapshot) swept(ctx context.Context, id ID, err error) error {
 	return s.wrap("reading", &SweptError{ID: id, Current: now.Value.Current, Tag: tag(now)})
 }
 
-// OpenID returns a generation that is current, or was and is not swept yet. 2 GET. ErrSwept if it is not there; the error is a
-// *SweptError.
+// OpenID returns a generation that is current, or was and is not swept yet. 2 GET. ErrSwept if it is not there; the error is
+// a *SweptError.
 func (s *Snapshot) OpenID(ctx context.Context, id ID) (*Generation, error) {
 	state, err := s.published(ctx)
 	if err != nil {
@@ -231,9 +232,9 @@ func (g *Generation) damaged(name string, err error) error {
 	return g.s.wrap("reading", fmt.Errorf("generation %d: %w: %s: %w", g.info.ID.Number, ErrDamaged, name, err))
 }
 
-// Stream calls fn with each row, in order. 1 GET for each part, which is held in memory. They are a snapshot only when Stream
-// has returned nil: what was given before an error is a part of one. ErrMissing: a part is not there; if the generation is not
-// current any more, it was swept. An error of fn ends it and is returned.
+// Stream calls fn with each row, in order. 1 GET for each part, which is held in memory. They are a snapshot only when
+// Stream has returned nil: what was given before an error is a part of one. ErrMissing: a part is not there; if the
+// generation is not current any more, it was swept. An error of fn ends it and is returned.
 func (g *Generation) Stream(ctx context.Context, fn func(Row) error) error {
 	whole, rows := sha256.New(), int64(0)
 	for n := range g.index.Parts {
@@ -282,8 +283,8 @@ func (g *Generation) part(ctx context.Context, n int, whole hash.Hash, fn func(R
 	return count, nil
 }
 
-// Page returns the rows whose paths begin with prefix and come after a path, at most limit of them (1 or more), and whether there
-// are more. It reads only the parts that may have some. Errors: as of Stream.
+// Page returns the rows whose paths begin with prefix and come after a path, at most limit of them (1 or more), and whether
+// there are more. It reads only the parts that may have some. Errors: as of Stream.
 func (g *Generation) Page(ctx context.Context, prefix, after string, limit int) (rows []Row, more bool, err error) {
 	full := errors.New("enough")
 	for n, p := range g.index.Parts {

@@ -37,8 +37,8 @@ func sweeping(t *testing.T, b snapshot.Store, at func(n int) bool) hooked {
 	}}
 }
 
-// TestRead_Swept: a reader whose generation is swept under it begins again, and gets another one, whole; when that happens to it
-// each time, it is told so, and not that a part is missing.
+// TestRead_Swept: a reader whose generation is swept under it begins again, and gets another one, whole; when that happens
+// to it each time, it is told so, and not that a part is missing.
 func TestRead_Swept(t *testing.T) {
 	for at := 1; at <= 3; at++ {
 		b := membucket.New(nil)
@@ -63,7 +63,8 @@ func TestRead_Swept(t *testing.T) {
 	}
 }
 
-// TestOpen: what is opened is read whole, also when another one is published meanwhile, in the grace; without, it is missing.
+// TestOpen: what is opened is read whole, also when another one is published meanwhile, in the grace; without, it is
+// missing.
 func TestOpen(t *testing.T) {
 	b := membucket.New(nil)
 	s := tiny(t, b)

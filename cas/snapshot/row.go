@@ -28,8 +28,8 @@ type Row struct {
 
 var digestPattern = regexp.MustCompile(`^[a-z0-9]{1,20}:[0-9a-f]{8,128}$`)
 
-// CheckPath returns ErrRow for a path that cannot be published: one that is not valid UTF-8 of 1 to MaxPath bytes, has a byte 0,
-// or a part between slashes that is empty, "." or "..". Anything else may be in it, line ends too.
+// CheckPath returns ErrRow for a path that cannot be published: one that is not valid UTF-8 of 1 to MaxPath bytes, has a
+// byte 0, or a part between slashes that is empty, "." or "..". Anything else may be in it, line ends too.
 func CheckPath(path string) error {
 	why := ""
 	switch {

@@ -94,8 +94,8 @@ func TestPublish_Tag(t *testing.T) {
 	holds(t, s, 2, "a")
 }
 
-// TestPublish_Refused: a walk that fails or goes on after a refusal, rows that cannot be published, and an empty listing leave
-// the store as it was, byte for byte.
+// TestPublish_Refused: a walk that fails or goes on after a refusal, rows that cannot be published, and an empty listing
+// leave the store as it was, byte for byte.
 func TestPublish_Refused(t *testing.T) {
 	cut := errors.New("the disk was pulled out")
 	half := func(add func(snapshot.Row) error) error {

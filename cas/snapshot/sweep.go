@@ -186,8 +186,8 @@ func over(id ID, state cas.State[pointer], now time.Time) bool {
 	return true
 }
 
-// since returns the retired generations, the last one until when the pointer was saved, if the store tells: the time in it is
-// from before that.
+// since returns the retired generations, the last one until when the pointer was saved, if the store tells: the time in it
+// is from before that.
 func (p *pointer) since(state cas.State[pointer]) []retired {
 	all := slices.Clone(p.Retired)
 	if n := len(all); n > 0 && state.ModTime.After(all[n-1].Since) {

@@ -181,8 +181,8 @@ func TestWire_Once(t *testing.T) {
 	}
 }
 
-// TestWire_ForGood: writes of a kind are refused with 503 each time, and are not carried out, or are, or will be later. What is
-// told is so, and at each moment there is one tree, whole.
+// TestWire_ForGood: writes of a kind are refused with 503 each time, and are not carried out, or are, or will be later. What
+// is told is so, and at each moment there is one tree, whole.
 func TestWire_ForGood(t *testing.T) {
 	for _, what := range []string{"claim", "part", "index", "pointer"} {
 		for _, how := range []string{"not applied", "applied", "applied later"} {
