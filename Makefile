@@ -59,6 +59,7 @@ explore:
 	INDEXD_EXPLORE=2 $(GO) test -count=1 -timeout 60m -v -run 'TestP8_' ./cas/manifest
 	INDEXD_EXPLORE=1 $(GO) test -count=1 -timeout 60m -v -run 'TestP10_' ./cas/lease
 	INDEXD_EXPLORE=2 $(GO) test -count=1 -timeout 60m -v -run 'TestP10_Passes' ./prune/janitor
+	INDEXD_EXPLORE=1 $(GO) test -count=1 -timeout 60m -v -run 'TestP9_' ./cas/snapshot
 
 # Breaks compare-and-swap in one way after the other, in a copy, and prints which test notices; some minutes. What is broken
 # and how is in tools/mutatecas/mutants.
