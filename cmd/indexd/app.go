@@ -77,7 +77,7 @@ func (a *app) root() *cobra.Command {
 		return usagef("%s; \"%s --help\" lists the flags", flagText(err), cmd.CommandPath())
 	})
 	root.AddCommand(a.serveCommand(), a.demoCommand(), a.registerCommand(), a.heartbeatCommand(), a.finishCommand(),
-		a.lsCommand(), a.cardsCommand(), a.recentCommand(), a.explainCommand(), a.pruneCommand(), a.manifestCommand(),
+		a.lsCommand(), a.cardsCommand(), a.recentCommand(), a.explainCommand(), a.pruneCommand(), a.manifestCommand(), a.snapshotCommand(),
 		a.doctorCommand(), a.versionCommand())
 	a.addCompletion(root)
 	addHelp(root)
