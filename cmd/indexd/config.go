@@ -32,6 +32,7 @@ const (
 //	cards: 8          # cards in a view, 1 to 200
 //	resolves: 64      # requests for resolving a view
 //	indexes: [ … ]    # see indexSettings; default: one index, running
+//	snapshots: [ … ]  # see snapshotSettings; what serve publishes
 //
 // Which index and namespace a command works on is no matter of the file: a namespace in a file that many share would
 // silently narrow what prune works on.
@@ -41,6 +42,8 @@ type fileSettings struct {
 	Cards    int             `koanf:"cards" give:"a whole number from 1 to 200"`
 	Resolves int             `koanf:"resolves" give:"a whole number from 1 to 100000"`
 	Indexes  []indexSettings `koanf:"indexes" give:"a list of indexes" each:"a mapping such as {name: running, ttl: 2h}"`
+	// Published by serve alone.
+	Snapshots []snapshotSettings `koanf:"snapshots" give:"a list of snapshots" each:"a mapping such as {namespace: team, name: files, dir: /srv/files}"`
 }
 
 // settings are what a command works with: each from its flag, else the environment, else the file, else its default.

@@ -22,7 +22,9 @@ func (a *app) serveCommand() *cobra.Command {
 		Long: `Serve the page and the HTTP API, on a loopback address only: there is no authentication yet. A directory is
 made if it is not there, a bucket of S3 or Cloud Storage is not. What readers find to be over is deleted in the background.
 
-Manifests are read and changed too, where the bucket keeps the conditions of writes. Their files stream through; for S3, which
+Directories that the configuration lists under snapshots are published at intervals.
+
+Manifests and snapshots are read and changed too, where the bucket keeps the conditions of writes. Their files stream through; for S3, which
 has to be told their size first, one of more than 1 MiB waits in a temporary file (TMPDIR) until all of it has come.
 
 ` + rulesHelp + `
@@ -35,7 +37,7 @@ It stops on SIGINT or SIGTERM, within 10 seconds.`,
 	cmd.Flag("bucket").Usage = "where the indexes are: file:///dir, ./dir, s3://bucket, gs://bucket, or mem:// for as long as " +
 		"the server runs"
 	cmd.Flags().String("listen", defaultListen, "address to listen on; loopback only")
-	cmd.Flags().Int64Var(&maxUpload, "max-upload", web.DefaultMaxUpload, "bytes that one upload to a manifest may have")
+	cmd.Flags().Int64Var(&maxUpload, "max-upload", web.DefaultMaxUpload, "bytes that one upload to a manifest or a snapshot may have")
 	reconfigureFlag(cmd, &reconfigure)
 	return cmd
 }
@@ -68,6 +70,10 @@ func (a *app) serve(cmd *cobra.Command, reconfigure bool, maxUpload int64) error
 	if err != nil {
 		return err
 	}
+	publishers, err := s.publishers(b, trial.within(changeWait), log)
+	if err != nil {
+		return err
+	}
 	// The address first: a port that is in use must leave no directory behind.
 	l, err := listen(cmd.Context(), s.Listen)
 	if err != nil {
@@ -90,10 +96,12 @@ func (a *app) serve(cmd *cobra.Command, reconfigure bool, maxUpload int64) error
 	handler, err := web.New(indexes, readiness(b), &web.Options{
 		Log: log, Prices: b.prices(), Notice: func() string { return rulesNotice(indexes) },
 		Manifests: &web.Manifests{Store: b, Usable: trial.within(changeWait), MaxUpload: maxUpload},
+		Snapshots: &web.Snapshots{Store: b, Usable: trial.within(changeWait), MaxUpload: maxUpload},
 	})
 	if err != nil {
 		return err
 	}
+	defer startPublishers(cmd.Context(), publishers)()
 	if err := a.print(fmt.Sprintf("indexd serves %s at http://%s/\n", s.Bucket, l.Addr())); err != nil {
 		return err
 	}
