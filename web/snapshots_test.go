@@ -2,6 +2,7 @@ package web_test
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -25,9 +26,18 @@ const (
 	generationsKey = snapshot.Root + "team/models/generations/"
 )
 
-// row is a line of a listing.
+// row is a line of a listing, of a path that Go and JSON quote alike.
 func row(path string) string {
 	return fmt.Sprintf(`{"path":%q,"size":4,"mtime":"2026-02-28T12:00:00.5Z","digest":""}`+"\n", path)
+}
+
+func rowOf(t *testing.T, r snapshot.Row) string {
+	t.Helper()
+	line, err := json.Marshal(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(line) + "\n"
 }
 
 var twoRows = row("a") + row("b/c")

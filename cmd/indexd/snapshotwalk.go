@@ -191,6 +191,9 @@ func (w *walker) below(dir *os.Root, name, path string) error {
 	if err != nil {
 		return gone(err)
 	}
+	if !info.IsDir() {
+		return errVanished
+	}
 	if w.own != nil && os.SameFile(info, w.own) {
 		w.met.bucket = true
 		return nil
