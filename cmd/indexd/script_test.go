@@ -59,6 +59,7 @@ var scriptCommands = map[string]scriptCommand{
 	"id":      idCommand,
 	"damaged": damagedCommand,
 	"blob":    blobCommand,
+	"part":    partCommand,
 }
 
 // exits STATUS PROGRAM ARGS… runs a program, which must end with that very status, and with one of our messages unless it
