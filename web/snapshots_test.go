@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -276,4 +277,55 @@ func TestSnapshot_None(t *testing.T) {
 		s.get(path).want(http.StatusNotImplemented)
 	}
 	s.publish(twoRows, "If-None-Match", "*").problem(http.StatusNotImplemented, "unsupported")
+}
+
+// manyRows is a listing of so many rows, made while it is read; at each of them it looks at what memory is in use.
+type manyRows struct {
+	n, next int
+	left    []byte
+	most    uint64
+}
+
+func (m *manyRows) Read(p []byte) (int, error) {
+	if len(m.left) == 0 {
+		if m.next == m.n {
+			return 0, io.EOF
+		}
+		for range 1000 {
+			m.left = append(m.left, row(fmt.Sprintf("%09d/%s", m.next, strings.Repeat("x", 100)))...)
+			m.next++
+		}
+		var s runtime.MemStats
+		runtime.ReadMemStats(&s)
+		m.most = max(m.most, s.HeapAlloc)
+	}
+	n := copy(p, m.left)
+	m.left = m.left[n:]
+	return n, nil
+}
+
+// TestSnapshot_ListingsTakeLittleMemory: less than all of it would take.
+func TestSnapshot_ListingsTakeLittleMemory(t *testing.T) {
+	s := newSite(t)
+	body := &manyRows{n: 200_000}
+	req, err := http.NewRequestWithContext(t.Context(), "POST", s.server.URL+listings+"/rows", body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Content-Type", "application/x-ndjson")
+	req.Header.Set("If-None-Match", "*")
+	runtime.GC()
+	var before runtime.MemStats
+	runtime.ReadMemStats(&before)
+	p := decode[api.SnapshotPublication](s.send(req).want(http.StatusCreated))
+	if p.Current.Rows != 200_000 || p.Current.Parts < 5 {
+		t.Errorf("%+v", p)
+	}
+	// The spool keeps 4 MiB of parts, and makes one of 4 MiB; twice that is garbage.
+	if took := int64(body.most) - int64(before.HeapAlloc); took > 36<<20 {
+		t.Errorf("%d MiB", took>>20)
+	}
+	if got := paths(t, s.get(listings+"/rows?prefix=000199999")); len(got) != 1 {
+		t.Errorf("%q", got)
+	}
 }

@@ -35,3 +35,8 @@ func partCommand(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	ts.Setenv(args[0], found[0].Name())
 }
+
+// TestSnapshot_Terminal: what is drawn while a directory is walked and staged.
+func TestSnapshot_Terminal(t *testing.T) {
+	runScripts(t, testscript.Params{Files: []string{"testdata/snapshot/terminal.txtar"}})
+}

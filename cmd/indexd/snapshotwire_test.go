@@ -49,11 +49,11 @@ func (w *wire) generations() map[string]int {
 }
 
 // rival publishes another directory, as somebody else does who has walked a moment ago. It may be called by a server.
-func (w *wire) rival(dir, path string) {
+func (w *wire) rival(dir, path string, flags ...string) {
 	if err := os.WriteFile(filepath.Join(dir, path), nil, 0o644); err != nil {
 		w.t.Error(err)
 	}
-	if status, _, stderr := w.run("snapshot", "publish", dir, "team/files"); status != 0 {
+	if status, _, stderr := w.run(append([]string{"snapshot", "publish", dir, "team/files"}, flags...)...); status != 0 {
 		w.t.Errorf("the rival: exit status %d, %s", status, stderr)
 	}
 }
@@ -204,6 +204,22 @@ func TestSnapshot_WireRequests(t *testing.T) {
 		w.must(append([]string{"snapshot"}, c.args...)...)
 		if got := w.s.Counts(); !maps.Equal(got, c.want) {
 			t.Errorf("%q: %v, want %v", c.args, got, c.want)
+		}
+	}
+}
+
+// TestSnapshot_SweptWhileRead: a generation that goes while it is read is no loss, and no whole answer either.
+func TestSnapshot_SweptWhileRead(t *testing.T) {
+	w, _ := onSnapshot(t)
+	other := t.TempDir()
+	writeFile(t, other, "a")
+	for i, args := range [][]string{{"ls", "team/files"}, {"ls", "team/files", "a"}, {"diff", "team/files", "current", "current"}} {
+		w.s.Plan(s3d.Fault{Op: s3d.GetObject, Key: func(key string) bool { return strings.HasSuffix(key, "/000000") },
+			Kind: s3d.Before(func() { w.rival(other, fmt.Sprint(i), "--grace", "0") })})
+		status, stdout, stderr := w.run(append([]string{"snapshot"}, args...)...)
+		w.s.Forgive()
+		if status != exitBusy || stdout != "" || !strings.Contains(stderr, "was swept while it was read, and the answer is not whole") {
+			t.Errorf("%q: exit status %d, %q, %s", args, status, stdout, stderr)
 		}
 	}
 }
