@@ -340,6 +340,7 @@ func TestExplanationsOfFutureItems(t *testing.T) {
 // paths fills in the parameters of a path of the description, so that what it names is there.
 func (s *site) paths() *strings.Replacer {
 	added := s.upload("PUT", models+"/"+s.id("x"), create, file("f", "body")).want(http.StatusCreated)
+	s.publish(twoRows, "If-None-Match", "*").want(http.StatusCreated)
 	return strings.NewReplacer("{index}", "running", "{namespace}", "team", "{id}", s.id("x"), "{name}", "models",
 		"{key}", decode[api.Change](added).Entry.Blobs[0].Key)
 }
@@ -397,8 +398,14 @@ func TestQueriesAreThoseOfTheDescription(t *testing.T) {
 				if strings.HasSuffix(path, "cards") && p.Value.Schema.Value.Default != nil {
 					t.Errorf("%s: a default of %s, which the server's configuration decides", path, p.Value.Name)
 				}
-				value := map[string]string{"outcome": "done", "index": "running"}[p.Value.Name]
+				value := map[string]string{"outcome": "done", "index": "running", "allow_empty": "true"}[p.Value.Name]
+				var header []string
+				body := ""
 				switch {
+				case p.Value.Name == "allow_empty":
+					body, header = twoRows, rowsHeader("If-Match", s.get(listings).header.Get("Etag"))
+				case p.Value.Name == "cursor" && strings.HasSuffix(path, "rows"):
+					value = *decode[api.SnapshotRows](s.get(listings + "/rows?limit=1")).Next
 				case p.Value.Schema.Value.Type.Is("boolean"):
 					value = "true"
 					for _, wrong := range []string{"", "1", "True", "yes", "tru"} {
@@ -417,7 +424,7 @@ func TestQueriesAreThoseOfTheDescription(t *testing.T) {
 				case value == "":
 					value = "abc"
 				}
-				if a := s.do(method, target+"?"+p.Value.Name+"="+value, ""); a.status >= 400 {
+				if a := s.do(method, target+"?"+p.Value.Name+"="+value, body, header...); a.status >= 400 {
 					t.Errorf("%s %s refuses its %s: %s", method, path, p.Value.Name, a.body)
 				}
 				s.do(method, target+"?"+p.Value.Name+"="+value+"&"+p.Value.Name+"="+value, "").want(http.StatusBadRequest)

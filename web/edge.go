@@ -112,8 +112,11 @@ func checkPath(r *http.Request) *problem {
 // bodyLimit is the most bytes that the body of a request may have.
 func (s *Server) bodyLimit(r *http.Request) int64 {
 	upload := r.Method == http.MethodPost || r.Method == http.MethodPut
-	if s.shelf != nil && upload && strings.HasPrefix(r.URL.Path, manifestRoot) {
+	switch {
+	case s.shelf != nil && upload && strings.HasPrefix(r.URL.Path, manifestRoot):
 		return s.shelf.MaxUpload
+	case s.gallery != nil && upload && strings.HasPrefix(r.URL.Path, snapshotRoot):
+		return s.gallery.MaxUpload
 	}
 	return maxBody
 }

@@ -128,7 +128,12 @@ func TestCase_C52_ManifestPage(t *testing.T) {
 func TestManifestPage_CanBeReadAloud(t *testing.T) {
 	s := newSite(t)
 	s.entry("x", "body")
-	for _, path := range []string{modelsPage, "/manifests", "/manifests?namespace=team&name=none"} {
+	checkLandmarks(t, s, modelsPage, "/manifests", "/manifests?namespace=team&name=none")
+}
+
+func checkLandmarks(t *testing.T, s *site, pages ...string) {
+	t.Helper()
+	for _, path := range pages {
 		seen, ids := map[string]int{}, map[string]bool{}
 		root := parse(t, s.get(path).body)
 		for n := range root.Descendants() {

@@ -129,7 +129,7 @@ func (s *Server) view(x *blobindex.Index, n *blobindex.Namespace, v blobindex.Vi
 	out := &ui.View{
 		Live: v.Counts.Live, Shown: v.Counts.Shown, AsOf: v.AsOf, Now: v.AsOf, HostClock: v.Clock == blobindex.HostClock,
 		Stale: !v.Complete, StaleSince: v.StaleSince, Facts: facts(v.Counts, x.Rules().TTL),
-		API: path, Manifests: s.shelf != nil,
+		API: path, Manifests: s.shelf != nil, Snapshots: s.gallery != nil,
 	}
 	if now, _ := x.StoreNow(); out.Stale && now.After(v.AsOf) {
 		out.Now = now // ages go on while the store is away

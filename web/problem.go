@@ -56,6 +56,15 @@ const (
 	codeManifestFormat  = "manifest_format"
 	codeUnsupported     = "unsupported"
 	codeUploadFailed    = "upload_failed"
+
+	codeSuperseded      = "superseded"
+	codeSwept           = "swept"
+	codeEmpty           = "empty"
+	codePartMissing     = "part_missing"
+	codePartCorrupt     = "part_corrupt"
+	codeSnapshotLost    = "snapshot_lost"
+	codeSnapshotCorrupt = "snapshot_corrupt"
+	codeSnapshotFormat  = "snapshot_format"
 )
 
 // A problem is an error as the client sees it. Its cause is for the log.
@@ -67,6 +76,8 @@ type problem struct {
 	held           *lease.Status // who is in the way, of lease_held
 	location       string        // where to look, or empty
 	cause          error
+
+	generation, pointer uint64 // of a snapshot: what was asked for, and what is current; 0: there is none
 }
 
 // retryAfter is the Retry-After of problems that pass by themselves, in seconds.
@@ -139,6 +150,8 @@ func (s *Server) refuse(err error, c echo.Context) {
 		err = s.problemPage(c, p)
 	case c.Path() == manifestPage && get(c):
 		err = s.manifestProblemPage(c, p)
+	case c.Path() == snapshotPage && get(c):
+		err = s.snapshotProblemPage(c, p)
 	default:
 		err = p.send(c)
 	}
@@ -150,7 +163,7 @@ func (s *Server) refuse(err error, c echo.Context) {
 func (p *problem) send(c echo.Context) error {
 	var v any = api.Problem{
 		Type: api.ProblemTypeAboutBlank, Title: http.StatusText(p.status), Status: p.status, Code: p.code, Detail: p.detail,
-		Action: p.action,
+		Action: p.action, Generation: orNone(p.generation), Pointer: orNone(p.pointer),
 	}
 	if p.held != nil {
 		v = p.leaseHeld()
@@ -160,6 +173,15 @@ func (p *problem) send(c echo.Context) error {
 		return err
 	}
 	return c.Blob(p.status, "application/problem+json", append(body, '\n'))
+}
+
+// orNone is the number of a generation, which is not 0.
+func orNone(n uint64) *int64 {
+	if n == 0 {
+		return nil
+	}
+	number := int64(n)
+	return &number
 }
 
 // asProblem finds the problem in an error of any layer. echo's own errors are of the router and the generated binding;

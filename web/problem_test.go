@@ -53,6 +53,24 @@ func refusals() []refusal {
 			return s.get(models)
 		}
 	}
+	// pointed puts a pointer of that payload into the store, and publishes or reads.
+	pointed := func(format, payload string, ask func(*site) answer) func(*site) answer {
+		return func(s *site) answer {
+			s.put(string(pointerKey), `{"format":"`+format+`","created":{"nonce":"N","at":"2026-03-01T12:00:00Z"},"seq":1,"nonce":"N",`+
+				`"recent":[],"payload":`+payload+`}`)
+			return ask(s)
+		}
+	}
+	first := func(s *site) answer { return s.publish(twoRows, "If-None-Match", "*") }
+	rows := get(listings + "/rows")
+	// published publishes first, and asks after something has been done to the part that there is then.
+	published := func(do func(s *site, part string), ask func(*site) answer) func(*site) answer {
+		return func(s *site) answer {
+			id := decode[api.SnapshotPublication](first(s).want(http.StatusCreated)).Current.Id
+			do(s, generationsKey+id+"/000000")
+			return ask(s)
+		}
+	}
 	const blobs = `[{"key":"K","name":"f","size":1,"digest":"sha256:x\\r"}]`
 	one := func(blobs string) string {
 		return `{"grace_ms":86400000,"reaping":[],"entries":[{"id":"x","dedupe_key":"","blobs":` + blobs + `,"size":1,"digest":"",` +
@@ -202,6 +220,81 @@ func refusals() []refusal {
 			}, nil)
 			return add(s)
 		}},
+		{"invalid_name", 400, get("/v1/snapshots/_/models")},
+		{"invalid_name", 400, get("/v1/snapshots/team/_indexd/rows")},
+		{"not_found", 404, get(listings)},
+		{"not_found", 404, rows},
+		{"bad_request", 400, get(listings + "/rows?cursor=YWJj")},
+		{"bad_request", 400, get(listings + "/rows?prefix=%ff")},
+		{"bad_request", 400, get(listings + "/rows?limit=1001")},
+		{"bad_request", 400, func(s *site) answer { return s.publish(twoRows, "If-Match", "*") }},
+		{"bad_request", 400, func(s *site) answer { return s.publish(twoRows, "If-Match", `W/"a"`) }},
+		{"bad_request", 400, func(s *site) answer { return s.publish(twoRows, "If-Match", `"none"`) }},
+		{"bad_request", 400, func(s *site) answer { return s.publish(twoRows, "If-Match", `"a", "b"`) }},
+		{"bad_request", 400, func(s *site) answer { return s.publish(twoRows, "If-None-Match", `"a"`) }},
+		{"bad_request", 400, func(s *site) answer { return s.publish(twoRows, "If-None-Match", "*", "If-Match", `"a"`) }},
+		{"bad_request", 400, func(s *site) answer { return s.publish(row("b")+row("a"), "If-None-Match", "*") }},
+		{"bad_request", 400, func(s *site) answer { return s.publish(row("../secret"), "If-None-Match", "*") }},
+		{"bad_request", 400, func(s *site) answer { return s.publish("{", "If-None-Match", "*") }},
+		{"bad_request", 400, func(s *site) answer {
+			return s.do("POST", listings+"/rows?allow_empty=1", twoRows, rowsHeader("If-None-Match", "*")...)
+		}},
+		{"precondition", 428, func(s *site) answer { return s.publish(twoRows) }},
+		{"media_type", 415, func(s *site) answer { return s.do("POST", listings+"/rows", twoRows, "If-None-Match", "*") }},
+		{"superseded", 409, func(s *site) answer { first(s); return first(s) }},
+		{"superseded", 409, func(s *site) answer { return s.publish(twoRows, "If-Match", `"N.1"`) }},
+		{"empty", 422, func(s *site) answer {
+			return s.publish("\n", "If-Match", first(s).header.Get("Etag"))
+		}},
+		{"swept", 410, func(s *site) answer {
+			first(s)
+			next := decode[api.SnapshotRows](s.get(listings + "/rows?limit=1")).Next
+			s.replace(row("c"))
+			s.clock.advance(time.Hour)
+			s.replace(row("d"))
+			return s.get(listings + "/rows?limit=1&cursor=" + *next)
+		}},
+		{"part_missing", 500, published(func(s *site, part string) {
+			s.mem.Delete(s.t.Context(), []bucket.Key{bucket.Key(part)})
+		}, rows)},
+		{"part_corrupt", 500, published(func(s *site, part string) { s.put(part, "secret") }, rows)},
+		{"snapshot_lost", 503, func(s *site) answer {
+			first(s)
+			s.replace(row("c"))
+			s.mem.Delete(s.t.Context(), []bucket.Key{pointerKey})
+			return s.get(listings)
+		}},
+		{"snapshot_lost", 503, func(s *site) answer {
+			s.put(generationsKey+"00000000000000000007-A-B.6/claim", "{}")
+			return first(s)
+		}},
+		{"snapshot_corrupt", 503, func(s *site) answer { s.put(string(pointerKey), "secret"); return first(s) }},
+		{"snapshot_corrupt", 503, pointed("snapshot/1", `{"secret":1}`, get(listings))},
+		{"snapshot_format", 503, pointed("snapshot/2", `{"secret":1}`, get(listings))},
+		{"snapshot_format", 503, pointed("manifest/1", `{}`, first)},
+		{"unsupported", 501, loading(cas.ErrUnsupported, get(listings))},
+		{"store_denied", 503, loading(bucket.ErrDenied, get(listings))},
+		{"store_denied", 503, loading(bucket.ErrDenied, first)},
+		{"store_denied", 503, struck(fakes.Put, fakes.NotApplied(bucket.ErrDenied), first)},
+		{"store_denied", 503, saving(bucket.ErrDenied, first)},
+		{"store_unavailable", 503, loading(secret, get(listings))},
+		{"store_unavailable", 503, struck(fakes.List, fakes.NotApplied(secret), get(listings))},
+		{"store_unavailable", 503, struck(fakes.List, fakes.NotApplied(bucket.ErrNotExist), get(listings))},
+		{"store_unavailable", 503, struck(fakes.List, fakes.NotApplied(secret), first)},
+		{"throttled", 503, struck(fakes.Put, fakes.NotApplied(bucket.ErrThrottled), first)},
+		{"upload_failed", 503, struck(fakes.Put, fakes.NotApplied(secret), first)},
+		{"upload_failed", 503, saving(secret, first)},
+		{"unknown", 503, func(s *site) answer {
+			saves := 0
+			s.docs.hooks(nil, func() error {
+				if saves++; saves == 1 {
+					return nil // the claim
+				}
+				s.docs.hooks(func() error { return bucket.ErrDenied }, nil, nil)
+				return bucket.ErrUnknown
+			}, nil)
+			return first(s)
+		}},
 		{"unknown", 503, struck(fakes.Put, fakes.NotApplied(secret), put(""))},
 		{"unknown", 503, struck(fakes.Put, fakes.AppliedThenLost(bucket.ErrUnknown), put(""))},
 		{"unknown", 503, struck(fakes.Put, fakes.AppliedThenLost(secret), func(s *site) answer {
@@ -225,7 +318,7 @@ func TestProblems(t *testing.T) {
 			s := newSite(t, logTo(&log))
 			a := r.ask(s)
 			a.problem(r.status, r.code)
-			for _, inner := range []string{"secret", "blobindex", "bucket:", "itemid", "manifest:", "cas:"} {
+			for _, inner := range []string{"secret", "blobindex", "bucket:", "itemid", "manifest:", "snapshot:", "cas:"} {
 				if strings.Contains(a.body, inner) {
 					t.Errorf("the text of an error got out: %s", a.body)
 				}

@@ -12,6 +12,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/blobindex/indexd/blobindex"
+	"github.com/blobindex/indexd/cas/snapshot"
 	"github.com/labstack/echo/v4"
 )
 
@@ -19,12 +20,15 @@ import (
 type param struct {
 	number bool
 	choice bool
+	path   bool // the text may have control characters, as names of files do
 	max    int
 }
 
 const (
 	maxText   = 200 // bytes of a filter or a name
 	maxCursor = 500
+	// A cursor of rows holds a path.
+	maxRowCursor = 6000
 )
 
 const namespaceRoute = "/v1/indexes/:index/:namespace"
@@ -37,6 +41,14 @@ func routeParams(method, route string) map[string]param {
 		return map[string]param{"index": {max: maxText}, "namespace": {max: maxText}}
 	case "GET " + manifestPage:
 		return map[string]param{"namespace": {max: maxText}, "name": {max: maxText}}
+	case "GET " + snapshotPage:
+		return map[string]param{"namespace": {max: maxText}, "name": {max: maxText}, "path": {path: true, max: snapshot.MaxPath}}
+	case "GET " + rowsRoute:
+		return map[string]param{
+			"prefix": {path: true, max: snapshot.MaxPath}, "limit": {number: true, max: maxPage}, "cursor": {max: maxRowCursor},
+		}
+	case "POST " + rowsRoute:
+		return map[string]param{"allow_empty": {max: maxText}}
 	case "GET " + namespaceRoute + "/cards":
 		return map[string]param{
 			"limit": {number: true, max: blobindex.MaxCards}, "subkey": {max: maxText}, "owner": {max: maxText},
@@ -96,7 +108,8 @@ func (p param) check(name, value string) error {
 		}
 		return nil
 	}
-	if value == "" || len(value) > p.max || !utf8.ValidString(value) || strings.ContainsFunc(value, unicode.IsControl) {
+	control := strings.ContainsFunc(value, func(r rune) bool { return r == 0 || !p.path && unicode.IsControl(r) })
+	if value == "" || len(value) > p.max || !utf8.ValidString(value) || control {
 		return badRequest(fmt.Sprintf("The parameter %s is no text of 1 to %d bytes without control characters.", name,
 			p.max), "Give such a text, or leave it out.")
 	}

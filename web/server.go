@@ -26,6 +26,8 @@ type Options struct {
 	Manifests *Manifests
 	// Prune makes a pass over an index; nil: that route answers that there are none. It ends soon after its context does.
 	Prune func(context.Context, *blobindex.Index, *janitor.RunOptions) (janitor.Report, error)
+	// Snapshots are what the routes of snapshots work on; nil: they answer that there are none.
+	Snapshots *Snapshots
 	// Timeout is the longest that a request may take, but for passes and the time in which files stream; default 60 s.
 	Timeout time.Duration
 	// Now is the host's clock, default time.Now.
@@ -57,7 +59,8 @@ type Server struct {
 	ready   func(context.Context) error
 	keys    keyMemory
 	names   nameCache
-	shelf   *shelf // nil: there are no manifests
+	shelf   *shelf   // nil: there are no manifests
+	gallery *gallery // nil: there are no snapshots
 }
 
 var (
@@ -100,6 +103,7 @@ func New(indexes []*blobindex.Index, ready func(context.Context) error, opt *Opt
 		s.opt.Log = slog.New(slog.DiscardHandler)
 	}
 	s.shelf = newShelf(s.opt.Manifests, s.opt.Now)
+	s.gallery = newGallery(s.opt.Snapshots, s.opt.Now)
 	s.route()
 	return s, nil
 }
@@ -115,6 +119,7 @@ func (s *Server) route() {
 	api.RegisterHandlers(r, api.NewStrictHandler(s, nil))
 	r.GET("/", s.page)
 	r.GET(manifestPage, s.manifestPage)
+	r.GET(snapshotPage, s.snapshotPage)
 	r.GET("/ui/:asset", asset)
 	r.GET("/openapi.yaml", description)
 }
@@ -143,6 +148,8 @@ func (r router) POST(path string, h echo.HandlerFunc, m ...echo.MiddlewareFunc) 
 		return r.Echo.POST(path, h, append(m, r.s.streamedIn)...)
 	case pruneRoute:
 		return r.Echo.POST(path, h, append(m, patient)...)
+	case rowsRoute:
+		return r.Echo.POST(path, h, append(m, ndjson, r.s.streamedIn)...)
 	}
 	return r.Echo.POST(path, h, append(m, r.s.limited)...)
 }
@@ -161,7 +168,7 @@ func (r router) DELETE(path string, h echo.HandlerFunc, m ...echo.MiddlewareFunc
 // momentary reports whether the answers of a GET route tell of their own instant: nothing of them may be kept.
 func momentary(route string) bool {
 	switch route {
-	case "/", manifestPage, "/healthz", "/readyz", namespaceRoute + "/items/:id/explain":
+	case "/", manifestPage, snapshotPage, "/healthz", "/readyz", namespaceRoute + "/items/:id/explain":
 		return true
 	}
 	return false

@@ -86,7 +86,9 @@ func newSite(t *testing.T, change ...func(*web.Options)) *site {
 		indexes = append(indexes, x)
 	}
 	s.docs = &docs{Objects: s.count, store: s.mem}
-	opt := web.Options{Now: s.clock.now, Manifests: &web.Manifests{Store: s.docs}, Prune: s.prune}
+	opt := web.Options{
+		Now: s.clock.now, Manifests: &web.Manifests{Store: s.docs}, Snapshots: &web.Snapshots{Store: s.docs}, Prune: s.prune,
+	}
 	for _, f := range change {
 		f(&opt)
 	}

@@ -35,6 +35,7 @@ const (
 //	resolves: 64      # requests for resolving a view
 //	prune_every: 5m   # how often serve prunes each index; 0s for never
 //	indexes: [ … ]    # see indexSettings; default: one index, running
+//	snapshots: [ … ]  # see snapshotSettings; what serve publishes
 //
 // Which index and namespace a command works on is no matter of the file: a namespace in a file that many share would
 // silently narrow what prune works on.
@@ -45,6 +46,8 @@ type fileSettings struct {
 	Resolves   int             `koanf:"resolves" give:"a whole number from 1 to 100000"`
 	PruneEvery string          `koanf:"prune_every" give:"a duration with its unit, such as 5m, or 0s for never"`
 	Indexes    []indexSettings `koanf:"indexes" give:"a list of indexes" each:"a mapping such as {name: running, ttl: 2h}"`
+	// Published by serve alone.
+	Snapshots []snapshotSettings `koanf:"snapshots" give:"a list of snapshots" each:"a mapping such as {namespace: team, name: files, dir: /srv/files}"`
 }
 
 // settings are what a command works with: each from its flag, else the environment, else the file, else its default.

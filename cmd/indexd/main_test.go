@@ -18,6 +18,7 @@ func TestMain(m *testing.M) {
 		"unprivileged": unprivileged,
 		"soak":         soakWorker,
 		"manifestsoak": manifestSoakWorker,
+		"snapshotsoak": snapshotSoakWorker,
 	})
 }
 

@@ -59,7 +59,7 @@ func damagedCommand(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	ts.Check(os.WriteFile(list, []byte(body), 0o644))
 	dir := filepath.Join(filepath.Dir(list))
-	before := snapshot(ts, dir)
+	before := contents(ts, dir)
 	for _, command := range [][]string{
 		{"ls"}, {"ls", "--json"}, {"add", "f"}, {"rm", "kept"}, {"cat", "kept"}, {"gc"}, {"gc", "--force"}, {"gc", "--dry-run"},
 		{"fsck"},
@@ -72,7 +72,7 @@ func damagedCommand(ts *testscript.TestScript, neg bool, args []string) {
 		if out := ts.ReadFile("stdout"); out != "" {
 			ts.Fatalf("manifest %q answers %q", command, out)
 		}
-		if after := snapshot(ts, dir); after != before {
+		if after := contents(ts, dir); after != before {
 			ts.Fatalf("manifest %q changed something; before:\n%s\nafter:\n%s", command, before, after)
 		}
 	}

@@ -60,6 +60,7 @@ var scriptCommands = map[string]scriptCommand{
 	"damaged": damagedCommand,
 	"blob":    blobCommand,
 	"lease":   placeLease,
+	"part":    partCommand,
 }
 
 // exits STATUS PROGRAM ARGS… runs a program, which must end with that very status, and with one of our messages unless it
@@ -97,7 +98,7 @@ func stderrLines(ts *testscript.TestScript) []string {
 // refused STATUS PROGRAM ARGS… is exits, with no answer, exactly one line on stderr, and everything in the script's
 // directory as it was.
 func refusedCommand(ts *testscript.TestScript, neg bool, args []string) {
-	before := snapshot(ts, ts.Getenv("WORK"))
+	before := contents(ts, ts.Getenv("WORK"))
 	exitsCommand(ts, neg, args)
 	if out := ts.ReadFile("stdout"); out != "" {
 		ts.Fatalf("an answer on stdout: %q", out)
@@ -105,13 +106,13 @@ func refusedCommand(ts *testscript.TestScript, neg bool, args []string) {
 	if lines := stderrLines(ts); len(lines) != 1 {
 		ts.Fatalf("%d lines on stderr, want 1", len(lines))
 	}
-	if after := snapshot(ts, ts.Getenv("WORK")); after != before {
+	if after := contents(ts, ts.Getenv("WORK")); after != before {
 		ts.Fatalf("something was written; before:\n%s\nafter:\n%s", before, after)
 	}
 }
 
-// snapshot describes every file below dir: mode, modification time and content.
-func snapshot(t interface{ Check(error) }, dir string) string {
+// contents describes every file below dir: mode, modification time and content.
+func contents(t interface{ Check(error) }, dir string) string {
 	var b strings.Builder
 	t.Check(filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		if errors.Is(err, fs.ErrPermission) && d.IsDir() {

@@ -26,9 +26,11 @@ and every 5 minutes, or --prune-every, a pass over each index deletes what nobod
 on an index it is left to them ("lease_held" in the log); where conditional writes cannot be used, passes are not guarded
 against each other ("lease_unavailable").
 
-Manifests are read and changed too, where the bucket keeps the conditions of writes. Their files stream through; for S3, which
-has to be told their size first, one of more than 1 MiB waits in a temporary file (TMPDIR) until all of it has come. Files that
-no entry has any more are deleted about once a day, as by "indexd manifest gc".
+Directories that the configuration lists under snapshots are published at intervals.
+
+Manifests and snapshots are read and changed too, where the bucket keeps the conditions of writes. Their files stream through;
+for S3, which has to be told their size first, one of more than 1 MiB waits in a temporary file (TMPDIR) until all of it has
+come. Files that no entry of a manifest has any more are deleted about once a day, as by "indexd manifest gc".
 
 ` + rulesHelp + `
 
@@ -41,7 +43,7 @@ It stops on SIGINT or SIGTERM, within 10 seconds.`,
 		"the server runs"
 	cmd.Flags().String("listen", defaultListen, "address to listen on; loopback only")
 	cmd.Flags().String("prune-every", exact(janitor.DefaultEvery), "how often to prune each index; 0 for never")
-	cmd.Flags().Int64Var(&maxUpload, "max-upload", web.DefaultMaxUpload, "bytes that one upload to a manifest may have")
+	cmd.Flags().Int64Var(&maxUpload, "max-upload", web.DefaultMaxUpload, "bytes that one upload to a manifest or a snapshot may have")
 	reconfigureFlag(cmd, &reconfigure)
 	return cmd
 }
@@ -74,6 +76,10 @@ func (a *app) serve(cmd *cobra.Command, reconfigure bool, maxUpload int64) error
 	if err != nil {
 		return err
 	}
+	publishers, err := s.publishers(b, trial.within(changeWait), log)
+	if err != nil {
+		return err
+	}
 	// The address first: a port that is in use must leave no directory behind.
 	l, err := listen(cmd.Context(), s.Listen)
 	if err != nil {
@@ -99,10 +105,12 @@ func (a *app) serve(cmd *cobra.Command, reconfigure bool, maxUpload int64) error
 		Log: log, Prices: b.prices(), Notice: func() string { return rulesNotice(indexes) },
 		Manifests: &web.Manifests{Store: b, Usable: trial.within(changeWait), MaxUpload: maxUpload},
 		Prune:     passes.run,
+		Snapshots: &web.Snapshots{Store: b, Usable: trial.within(changeWait), MaxUpload: maxUpload},
 	})
 	if err != nil {
 		return err
 	}
+	defer startPublishers(cmd.Context(), publishers)()
 	if err := a.print(fmt.Sprintf("indexd serves %s at http://%s/\n", s.Bucket, l.Addr())); err != nil {
 		return err
 	}

@@ -27,6 +27,7 @@ const (
 	Doctor    Suite = "doctor"    // what indexd doctor says of it, a case for each of its questions
 	Soak      Suite = "soak"      // real processes that are killed at random: TestSoak of cmd/indexd
 	Manifest  Suite = "manifest"  // real processes that change one manifest through a faulty wire: TestManifestSoak of cmd/indexd
+	Snapshot  Suite = "snapshot"  // real processes that publish and read one snapshot: TestSnapshotSoak of cmd/indexd
 	ByHand    Suite = "by hand"   // clients that are not ours
 )
 

@@ -27,6 +27,8 @@ Made on %s: %s. One server at a time ran, on the loopback interface.
 - **soak**: producers, readers and pruners as real processes that are killed at random, for a minute.
 - **manifest**: producers and a collector of one manifest as real processes, which are killed at random and go through a proxy that
   breaks, delays and repeats requests, for half a minute or one and a half.
+- **snapshot**: four processes that publish 20,000 files of two directories in turn, some of which are killed at random, and four
+  that hold each read to what was published, for a minute.
 - **by hand**: markers put and deleted by clients that are not indexd's.
 
 A number is how many cases passed. Where it says "of", the others are deviations, which are listed; any other failure, and a

@@ -182,7 +182,7 @@ func suiteNames() []realservers.Suite {
 	var names []realservers.Suite
 	for _, suite := range []realservers.Suite{
 		realservers.Bucket, realservers.Agreement, realservers.Index, realservers.CAS, realservers.Doctor, realservers.Soak,
-		realservers.Manifest, realservers.ByHand,
+		realservers.Manifest, realservers.Snapshot, realservers.ByHand,
 	} {
 		if slices.ContainsFunc(servers(), func(s server) bool { return slices.Contains(s.suites, suite) }) {
 			names = append(names, suite)

@@ -39,7 +39,7 @@ func servers() []server {
 	some := append([]realservers.Suite{realservers.Bucket, realservers.Agreement, realservers.Index}, conditions...)
 	hand := append(slices.Clone(some), realservers.Manifest, realservers.ByHand)
 	full := append(slices.Clone(some), realservers.Soak, realservers.Manifest, realservers.ByHand)
-	gateway := versitygw("versitygw", full)
+	gateway := versitygw("versitygw", append(slices.Clone(full), realservers.Snapshot))
 	gateway.byHand, gateway.soak = []string{"by_hand_s3.sh"}, "90s"
 	two := versitygw("versitygw, two", append(slices.Clone(conditions), realservers.Manifest))
 	unlocked := versitygw("versitygw, two unlocked", conditions, "--disable-object-lock-file")

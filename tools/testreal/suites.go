@@ -40,6 +40,8 @@ func (t target) test(suite realservers.Suite) suiteTest {
 		return suiteTest{"./cmd/indexd", "^TestSoak$"}
 	case suite == realservers.Manifest:
 		return suiteTest{"./cmd/indexd", "^TestManifestSoak$"}
+	case suite == realservers.Snapshot:
+		return suiteTest{"./cmd/indexd", "^TestSnapshotSoak$"}
 	}
 	return suiteTest{"./blobindex", "^TestReal$"}
 }
@@ -62,6 +64,9 @@ func (t target) env(ctx context.Context, suite realservers.Suite) ([]string, err
 	}
 	if suite == realservers.Soak {
 		env = append(env, "INDEXD_SOAK=60s")
+	}
+	if suite == realservers.Snapshot {
+		env = append(env, "INDEXD_SNAPSHOT_SOAK=60s")
 	}
 	if suite == realservers.Manifest {
 		env = append(env, "INDEXD_MANIFEST_SOAK="+cmp.Or(t.soak, "30s"))

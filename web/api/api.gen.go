@@ -229,6 +229,60 @@ func (e PruneReportUnguarded) Valid() bool {
 	}
 }
 
+// Defines values for SnapshotGenerationClass.
+const (
+	SnapshotGenerationClassOperator  SnapshotGenerationClass = "operator"
+	SnapshotGenerationClassScheduler SnapshotGenerationClass = "scheduler"
+)
+
+// Valid indicates whether the value is a known member of the SnapshotGenerationClass enum.
+func (e SnapshotGenerationClass) Valid() bool {
+	switch e {
+	case SnapshotGenerationClassOperator:
+		return true
+	case SnapshotGenerationClassScheduler:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for SnapshotPublicationOutcome.
+const (
+	Published SnapshotPublicationOutcome = "published"
+	Unchanged SnapshotPublicationOutcome = "unchanged"
+)
+
+// Valid indicates whether the value is a known member of the SnapshotPublicationOutcome enum.
+func (e SnapshotPublicationOutcome) Valid() bool {
+	switch e {
+	case Published:
+		return true
+	case Unchanged:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for SnapshotStatusClass.
+const (
+	SnapshotStatusClassOperator  SnapshotStatusClass = "operator"
+	SnapshotStatusClassScheduler SnapshotStatusClass = "scheduler"
+)
+
+// Valid indicates whether the value is a known member of the SnapshotStatusClass enum.
+func (e SnapshotStatusClass) Valid() bool {
+	switch e {
+	case SnapshotStatusClassOperator:
+		return true
+	case SnapshotStatusClassScheduler:
+		return true
+	default:
+		return false
+	}
+}
+
 // Blob defines model for Blob.
 type Blob struct {
 	// Digest `sha256:` and 64 hexadecimal digits.
@@ -488,7 +542,7 @@ type NewItem struct {
 // Outcome defines model for Outcome.
 type Outcome string
 
-// Problem RFC 9457, with two members of our own.
+// Problem RFC 9457, with members of our own.
 type Problem struct {
 	// Action What to do about it.
 	Action string `json:"action"`
@@ -498,7 +552,13 @@ type Problem struct {
 
 	// Detail What is wrong, in one sentence.
 	Detail string `json:"detail"`
-	Status int    `json:"status"`
+
+	// Generation Of a snapshot, the one that was asked for, or attempted.
+	Generation *int64 `json:"generation,omitempty"`
+
+	// Pointer Of a snapshot, the generation that is current.
+	Pointer *int64 `json:"pointer,omitempty"`
+	Status  int    `json:"status"`
 
 	// Title The phrase of the status.
 	Title string `json:"title"`
@@ -581,6 +641,114 @@ type Registered struct {
 	Subkey   string     `json:"subkey"`
 }
 
+// SnapshotGeneration defines model for SnapshotGeneration.
+type SnapshotGeneration struct {
+	// Bytes Of those, as they are stored.
+	Bytes int64 `json:"bytes"`
+
+	// Class Who published it: a server at intervals, or a command or a client.
+	Class SnapshotGenerationClass `json:"class"`
+
+	// Digest Of the rows: equal for equal listings.
+	Digest string `json:"digest"`
+
+	// Generation Counts up; no other one of the snapshot has it.
+	Generation int64 `json:"generation"`
+
+	// Id What it is kept under.
+	Id string `json:"id"`
+
+	// Parts Objects that they are kept in.
+	Parts       int       `json:"parts"`
+	PublishedAt time.Time `json:"published_at"`
+
+	// Rows Files.
+	Rows int64 `json:"rows"`
+}
+
+// SnapshotGenerationClass Who published it: a server at intervals, or a command or a client.
+type SnapshotGenerationClass string
+
+// SnapshotPublication defines model for SnapshotPublication.
+type SnapshotPublication struct {
+	Current SnapshotGeneration         `json:"current"`
+	Outcome SnapshotPublicationOutcome `json:"outcome"`
+	Swept   SnapshotSwept              `json:"swept"`
+}
+
+// SnapshotPublicationOutcome defines model for SnapshotPublication.Outcome.
+type SnapshotPublicationOutcome string
+
+// SnapshotRow defines model for SnapshotRow.
+type SnapshotRow struct {
+	// Digest Such as `sha256:` and 64 hexadecimal digits; empty if none was computed.
+	Digest string `json:"digest"`
+
+	// Mtime When the file was changed last.
+	Mtime time.Time `json:"mtime"`
+
+	// Path Segments joined by slashes, at most 4,096 bytes; any characters but U+0000, line ends too.
+	Path string `json:"path"`
+
+	// Size Bytes.
+	Size int64 `json:"size"`
+}
+
+// SnapshotRows defines model for SnapshotRows.
+type SnapshotRows struct {
+	Generation int64 `json:"generation"`
+
+	// Next The cursor of the next page; null on the last one.
+	Next *string       `json:"next"`
+	Rows []SnapshotRow `json:"rows"`
+}
+
+// SnapshotStatus defines model for SnapshotStatus.
+type SnapshotStatus struct {
+	// Bytes Of those, as they are stored.
+	Bytes int64 `json:"bytes"`
+
+	// Class Who published it: a server at intervals, or a command or a client.
+	Class SnapshotStatusClass `json:"class"`
+
+	// Digest Of the rows: equal for equal listings.
+	Digest string `json:"digest"`
+
+	// Generation Counts up; no other one of the snapshot has it.
+	Generation int64 `json:"generation"`
+
+	// GraceMs For how long a generation is kept after it was replaced.
+	GraceMs int64 `json:"grace_ms"`
+
+	// Id What it is kept under.
+	Id string `json:"id"`
+
+	// Parts Objects that they are kept in.
+	Parts       int       `json:"parts"`
+	PublishedAt time.Time `json:"published_at"`
+
+	// Retired Ids of generations that may still be there, oldest first.
+	Retired []string `json:"retired"`
+
+	// Rows Files.
+	Rows int64 `json:"rows"`
+}
+
+// SnapshotStatusClass Who published it: a server at intervals, or a command or a client.
+type SnapshotStatusClass string
+
+// SnapshotSwept defines model for SnapshotSwept.
+type SnapshotSwept struct {
+	// Generations That were removed, since they can never be current again.
+	Generations int `json:"generations"`
+
+	// Kept Generations beside the current one: in their grace, or perhaps being made.
+	Kept int `json:"kept"`
+
+	// Objects Of those.
+	Objects int `json:"objects"`
+}
+
 // Upload defines model for Upload.
 type Upload struct {
 	// DedupeKey The entry that has the same key is displaced; without one, or with an empty one, none is.
@@ -624,16 +792,19 @@ type ManifestNamespace = string
 // Namespace defines model for Namespace.
 type Namespace = string
 
+// SnapshotName defines model for SnapshotName.
+type SnapshotName = string
+
 // Added defines model for Added.
 type Added = Change
 
 // Created defines model for Created.
 type Created = Registered
 
-// Refused RFC 9457, with two members of our own.
+// Refused RFC 9457, with members of our own.
 type Refused = Problem
 
-// RefusedUpload RFC 9457, with two members of our own.
+// RefusedUpload RFC 9457, with members of our own.
 type RefusedUpload = Problem
 
 // PruneIndexParams defines parameters for PruneIndex.
@@ -720,6 +891,33 @@ type GetBlobParams struct {
 	IfNoneMatch *string `json:"If-None-Match,omitempty"`
 }
 
+// ListRowsParams defines parameters for ListRows.
+type ListRowsParams struct {
+	// Prefix What the paths begin with; `reports/` for what is in that directory.
+	Prefix *string `form:"prefix,omitempty" json:"prefix,omitempty"`
+
+	// Limit The most items of this page.
+	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Cursor The `next` of the page before, as it was given, with the same prefix.
+	Cursor *string `form:"cursor,omitempty" json:"cursor,omitempty"`
+
+	// IfNoneMatch ETags of answers that the client has.
+	IfNoneMatch *string `json:"If-None-Match,omitempty"`
+}
+
+// PublishRowsParams defines parameters for PublishRows.
+type PublishRowsParams struct {
+	// AllowEmpty `true` publishes no rows where there were some; else that is the problem `empty`.
+	AllowEmpty *string `form:"allow_empty,omitempty" json:"allow_empty,omitempty"`
+
+	// IfMatch The ETag of what was published when the walk began.
+	IfMatch *string `json:"If-Match,omitempty"`
+
+	// IfNoneMatch `*` if nothing was.
+	IfNoneMatch *string `json:"If-None-Match,omitempty"`
+}
+
 // CreateItemJSONRequestBody defines body for CreateItem for application/json ContentType.
 type CreateItemJSONRequestBody = NewItem
 
@@ -791,6 +989,15 @@ type ServerInterface interface {
 	// GetBlob The body of a file of an entry, to be saved
 	// (GET /v1/manifests/{namespace}/{name}/entries/{id}/blobs/{key})
 	GetBlob(ctx echo.Context, namespace ManifestNamespace, name ManifestName, id EntryId, key string, params GetBlobParams) error
+	// GetSnapshot What is published, since when and by which class
+	// (GET /v1/snapshots/{namespace}/{name})
+	GetSnapshot(ctx echo.Context, namespace ManifestNamespace, name SnapshotName) error
+	// ListRows The files of the current generation, in byte order of their paths
+	// (GET /v1/snapshots/{namespace}/{name}/rows)
+	ListRows(ctx echo.Context, namespace ManifestNamespace, name SnapshotName, params ListRowsParams) error
+	// PublishRows Publish a listing as the next generation
+	// (POST /v1/snapshots/{namespace}/{name}/rows)
+	PublishRows(ctx echo.Context, namespace ManifestNamespace, name SnapshotName, params PublishRowsParams) error
 }
 
 // ServerInterfaceWrapper converts echo contexts to parameters.
@@ -1490,6 +1697,159 @@ func (w *ServerInterfaceWrapper) GetBlob(ctx echo.Context) error {
 	return err
 }
 
+// GetSnapshot converts echo context to params.
+func (w *ServerInterfaceWrapper) GetSnapshot(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "namespace" -------------
+	var namespace ManifestNamespace
+
+	err = runtime.BindStyledParameterWithOptions("simple", "namespace", ctx.Param("namespace"), &namespace, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter namespace: %s", err))
+	}
+
+	// ------------- Path parameter "name" -------------
+	var name SnapshotName
+
+	err = runtime.BindStyledParameterWithOptions("simple", "name", ctx.Param("name"), &name, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter name: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.GetSnapshot(ctx, namespace, name)
+	return err
+}
+
+// ListRows converts echo context to params.
+func (w *ServerInterfaceWrapper) ListRows(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "namespace" -------------
+	var namespace ManifestNamespace
+
+	err = runtime.BindStyledParameterWithOptions("simple", "namespace", ctx.Param("namespace"), &namespace, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter namespace: %s", err))
+	}
+
+	// ------------- Path parameter "name" -------------
+	var name SnapshotName
+
+	err = runtime.BindStyledParameterWithOptions("simple", "name", ctx.Param("name"), &name, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter name: %s", err))
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListRowsParams
+	// ------------- Optional query parameter "prefix" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "prefix", ctx.QueryParams(), &params.Prefix, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter prefix: %s", err))
+	}
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", ctx.QueryParams(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter limit: %s", err))
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", ctx.QueryParams(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter cursor: %s", err))
+	}
+
+	headers := ctx.Request().Header
+	// ------------- Optional header parameter "If-None-Match" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("If-None-Match")]; found {
+		var IfNoneMatch string
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for If-None-Match, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "If-None-Match", valueList[0], &IfNoneMatch, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter If-None-Match: %s", err))
+		}
+
+		params.IfNoneMatch = &IfNoneMatch
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.ListRows(ctx, namespace, name, params)
+	return err
+}
+
+// PublishRows converts echo context to params.
+func (w *ServerInterfaceWrapper) PublishRows(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "namespace" -------------
+	var namespace ManifestNamespace
+
+	err = runtime.BindStyledParameterWithOptions("simple", "namespace", ctx.Param("namespace"), &namespace, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter namespace: %s", err))
+	}
+
+	// ------------- Path parameter "name" -------------
+	var name SnapshotName
+
+	err = runtime.BindStyledParameterWithOptions("simple", "name", ctx.Param("name"), &name, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter name: %s", err))
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params PublishRowsParams
+	// ------------- Optional query parameter "allow_empty" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "allow_empty", ctx.QueryParams(), &params.AllowEmpty, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter allow_empty: %s", err))
+	}
+
+	headers := ctx.Request().Header
+	// ------------- Optional header parameter "If-Match" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("If-Match")]; found {
+		var IfMatch string
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for If-Match, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "If-Match", valueList[0], &IfMatch, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter If-Match: %s", err))
+		}
+
+		params.IfMatch = &IfMatch
+	}
+	// ------------- Optional header parameter "If-None-Match" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("If-None-Match")]; found {
+		var IfNoneMatch string
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for If-None-Match, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "If-None-Match", valueList[0], &IfNoneMatch, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter If-None-Match: %s", err))
+		}
+
+		params.IfNoneMatch = &IfNoneMatch
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.PublishRows(ctx, namespace, name, params)
+	return err
+}
+
 // This is a simple interface which specifies echo.Route addition functions which
 // are present on both echo.Echo and echo.Group, since we want to allow using
 // either of them for path registration
@@ -1554,6 +1914,9 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 	router.GET(options.BaseURL+"/v1/manifests/:namespace/:name/entries/:id", wrapper.GetEntry, options.OperationMiddlewares["getEntry"]...)
 	router.PUT(options.BaseURL+"/v1/manifests/:namespace/:name/entries/:id", wrapper.AddEntry, options.OperationMiddlewares["addEntry"]...)
 	router.GET(options.BaseURL+"/v1/manifests/:namespace/:name/entries/:id/blobs/:key", wrapper.GetBlob, options.OperationMiddlewares["getBlob"]...)
+	router.GET(options.BaseURL+"/v1/snapshots/:namespace/:name", wrapper.GetSnapshot, options.OperationMiddlewares["getSnapshot"]...)
+	router.GET(options.BaseURL+"/v1/snapshots/:namespace/:name/rows", wrapper.ListRows, options.OperationMiddlewares["listRows"]...)
+	router.POST(options.BaseURL+"/v1/snapshots/:namespace/:name/rows", wrapper.PublishRows, options.OperationMiddlewares["publishRows"]...)
 	router.GET(options.BaseURL+"/healthz", wrapper.GetHealth, options.OperationMiddlewares["getHealth"]...)
 	router.GET(options.BaseURL+"/readyz", wrapper.GetReadiness, options.OperationMiddlewares["getReadiness"]...)
 
@@ -1583,6 +1946,13 @@ type NotModifiedResponseHeaders struct {
 }
 type NotModifiedResponse struct {
 	Headers NotModifiedResponseHeaders
+}
+
+type NotPublishedResponseHeaders struct {
+	ETag *string
+}
+type NotPublishedResponse struct {
+	Headers NotPublishedResponseHeaders
 }
 
 type RefusedResponseHeaders struct {
@@ -2803,6 +3173,224 @@ func (response GetBlobdefaultApplicationProblemPlusJSONResponse) VisitGetBlobRes
 	return err
 }
 
+type GetSnapshotRequestObject struct {
+	Namespace ManifestNamespace `json:"namespace"`
+	Name      SnapshotName      `json:"name"`
+}
+
+type GetSnapshotResponseObject interface {
+	VisitGetSnapshotResponse(w http.ResponseWriter) error
+}
+
+type GetSnapshot200ResponseHeaders struct {
+	ETag *string
+}
+
+type GetSnapshot200JSONResponse struct {
+	Body    SnapshotStatus
+	Headers GetSnapshot200ResponseHeaders
+}
+
+func (response GetSnapshot200JSONResponse) VisitGetSnapshotResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.ETag != nil {
+		w.Header().Set("ETag", fmt.Sprint(*response.Headers.ETag))
+	}
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetSnapshot304Response = NotPublishedResponse
+
+func (response GetSnapshot304Response) VisitGetSnapshotResponse(w http.ResponseWriter) error {
+	if response.Headers.ETag != nil {
+		w.Header().Set("ETag", fmt.Sprint(*response.Headers.ETag))
+	}
+	w.WriteHeader(304)
+	return nil
+}
+
+type GetSnapshotdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	Headers    RefusedResponseHeaders
+	StatusCode int
+}
+
+func (response GetSnapshotdefaultApplicationProblemPlusJSONResponse) VisitGetSnapshotResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.Allow != nil {
+		w.Header().Set("Allow", fmt.Sprint(*response.Headers.Allow))
+	}
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListRowsRequestObject struct {
+	Namespace ManifestNamespace `json:"namespace"`
+	Name      SnapshotName      `json:"name"`
+	Params    ListRowsParams
+}
+
+type ListRowsResponseObject interface {
+	VisitListRowsResponse(w http.ResponseWriter) error
+}
+
+type ListRows200ResponseHeaders struct {
+	ETag *string
+}
+
+type ListRows200JSONResponse struct {
+	Body    SnapshotRows
+	Headers ListRows200ResponseHeaders
+}
+
+func (response ListRows200JSONResponse) VisitListRowsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.ETag != nil {
+		w.Header().Set("ETag", fmt.Sprint(*response.Headers.ETag))
+	}
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListRows304Response = NotPublishedResponse
+
+func (response ListRows304Response) VisitListRowsResponse(w http.ResponseWriter) error {
+	if response.Headers.ETag != nil {
+		w.Header().Set("ETag", fmt.Sprint(*response.Headers.ETag))
+	}
+	w.WriteHeader(304)
+	return nil
+}
+
+type ListRowsdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	Headers    RefusedResponseHeaders
+	StatusCode int
+}
+
+func (response ListRowsdefaultApplicationProblemPlusJSONResponse) VisitListRowsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.Allow != nil {
+		w.Header().Set("Allow", fmt.Sprint(*response.Headers.Allow))
+	}
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PublishRowsRequestObject struct {
+	Namespace ManifestNamespace `json:"namespace"`
+	Name      SnapshotName      `json:"name"`
+	Params    PublishRowsParams
+	Body      io.Reader
+}
+
+type PublishRowsResponseObject interface {
+	VisitPublishRowsResponse(w http.ResponseWriter) error
+}
+
+type PublishRows200ResponseHeaders struct {
+	ETag *string
+}
+
+type PublishRows200JSONResponse struct {
+	Body    SnapshotPublication
+	Headers PublishRows200ResponseHeaders
+}
+
+func (response PublishRows200JSONResponse) VisitPublishRowsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.ETag != nil {
+		w.Header().Set("ETag", fmt.Sprint(*response.Headers.ETag))
+	}
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PublishRows201ResponseHeaders struct {
+	ETag *string
+}
+
+type PublishRows201JSONResponse struct {
+	Body    SnapshotPublication
+	Headers PublishRows201ResponseHeaders
+}
+
+func (response PublishRows201JSONResponse) VisitPublishRowsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.ETag != nil {
+		w.Header().Set("ETag", fmt.Sprint(*response.Headers.ETag))
+	}
+	w.WriteHeader(201)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PublishRowsdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	Headers    RefusedResponseHeaders
+	StatusCode int
+}
+
+func (response PublishRowsdefaultApplicationProblemPlusJSONResponse) VisitPublishRowsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.Allow != nil {
+		w.Header().Set("Allow", fmt.Sprint(*response.Headers.Allow))
+	}
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 // StrictServerInterface represents all server handlers.
 type StrictServerInterface interface {
 	// GetHealth Whether the process is up
@@ -2862,6 +3450,15 @@ type StrictServerInterface interface {
 	// GetBlob The body of a file of an entry, to be saved
 	// (GET /v1/manifests/{namespace}/{name}/entries/{id}/blobs/{key})
 	GetBlob(ctx context.Context, request GetBlobRequestObject) (GetBlobResponseObject, error)
+	// GetSnapshot What is published, since when and by which class
+	// (GET /v1/snapshots/{namespace}/{name})
+	GetSnapshot(ctx context.Context, request GetSnapshotRequestObject) (GetSnapshotResponseObject, error)
+	// ListRows The files of the current generation, in byte order of their paths
+	// (GET /v1/snapshots/{namespace}/{name}/rows)
+	ListRows(ctx context.Context, request ListRowsRequestObject) (ListRowsResponseObject, error)
+	// PublishRows Publish a listing as the next generation
+	// (POST /v1/snapshots/{namespace}/{name}/rows)
+	PublishRows(ctx context.Context, request PublishRowsRequestObject) (PublishRowsResponseObject, error)
 }
 
 type StrictHandlerFunc func(ctx echo.Context, request any) (any, error)
@@ -3436,6 +4033,88 @@ func (sh *strictHandler) GetBlob(ctx echo.Context, namespace ManifestNamespace, 
 		return err
 	} else if validResponse, ok := response.(GetBlobResponseObject); ok {
 		return validResponse.VisitGetBlobResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// GetSnapshot operation middleware
+func (sh *strictHandler) GetSnapshot(ctx echo.Context, namespace ManifestNamespace, name SnapshotName) error {
+	var request GetSnapshotRequestObject
+
+	request.Namespace = namespace
+	request.Name = name
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.GetSnapshot(ctx.Request().Context(), request.(GetSnapshotRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetSnapshot")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(GetSnapshotResponseObject); ok {
+		return validResponse.VisitGetSnapshotResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// ListRows operation middleware
+func (sh *strictHandler) ListRows(ctx echo.Context, namespace ManifestNamespace, name SnapshotName, params ListRowsParams) error {
+	var request ListRowsRequestObject
+
+	request.Namespace = namespace
+	request.Name = name
+	request.Params = params
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.ListRows(ctx.Request().Context(), request.(ListRowsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListRows")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(ListRowsResponseObject); ok {
+		return validResponse.VisitListRowsResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// PublishRows operation middleware
+func (sh *strictHandler) PublishRows(ctx echo.Context, namespace ManifestNamespace, name SnapshotName, params PublishRowsParams) error {
+	var request PublishRowsRequestObject
+
+	request.Namespace = namespace
+	request.Name = name
+	request.Params = params
+
+	request.Body = ctx.Request().Body
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.PublishRows(ctx.Request().Context(), request.(PublishRowsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "PublishRows")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(PublishRowsResponseObject); ok {
+		return validResponse.VisitPublishRowsResponse(ctx.Response())
 	} else if response != nil {
 		return fmt.Errorf("unexpected response type: %T", response)
 	}

@@ -1,6 +1,6 @@
-// Package ui is the pages that people look at: what they show (Page, ManifestPage) and how (templates, a style sheet, a small
-// script and an icon, all embedded). It knows no store and no server; package web fills the pages in. They work without
-// the script, which only makes them tick and refresh.
+// Package ui is the pages that people look at: what they show (Page, ManifestPage, SnapshotPage) and how (templates, a style
+// sheet, a small script and an icon, all embedded). It knows no store and no server; package web fills the pages in. They work
+// without the script, which only makes them tick and refresh.
 package ui
 
 import (
@@ -39,6 +39,7 @@ type View struct {
 	Base        string // of the server's URLs, as the browser knows it
 	API         string // the path below which the API tells the same
 	Manifests   bool   // there is a page of them
+	Snapshots   bool   // likewise
 }
 
 // A Card is one running item. Title is never empty; State is "running" or "unknown"; URL is an http or https URL, or empty.
@@ -77,13 +78,13 @@ type File struct {
 	Body []byte
 }
 
-//go:embed page.html manifest.html app.css app.js icon.svg
+//go:embed page.html manifest.html snapshot.html app.css app.js icon.svg
 var files embed.FS
 
 var pages = template.Must(template.New("").Funcs(template.FuncMap{
 	"age": age, "clock": clock, "until": until, "stamp": stamp, "millis": time.Time.UnixMilli, "percent": percent, "size": Size,
 	"short": short,
-}).ParseFS(files, "page.html", "manifest.html"))
+}).ParseFS(files, "page.html", "manifest.html", "snapshot.html"))
 
 // Asset returns the file that the page refers to as /ui/name.
 func Asset(name string) (File, bool) {

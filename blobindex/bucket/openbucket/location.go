@@ -25,6 +25,14 @@ type Location struct {
 // Scheme is file, mem, s3 or gs.
 func (l *Location) Scheme() string { return l.scheme }
 
+// Dir is the directory of a bucket that is one; of others it is empty.
+func (l *Location) Dir() string {
+	if l.scheme != "file" {
+		return ""
+	}
+	return l.path
+}
+
 // String is the address as it was given; it holds no secret.
 func (l *Location) String() string { return l.address }
 
