@@ -26,4 +26,10 @@
 // The ETag of a manifest and of its entries names the state of the list, and a change wants it in If-Match; it is compared
 // strongly. A streamed file can be read once. Where package manifest wants it again (it was taken for an orphan before the list
 // was saved), nothing is added, and the client is told to send all of it again.
+//
+// # Snapshots
+//
+// The ETag of a snapshot names the state of what is published. A publication wants the one in If-Match that was read before its
+// walk began, and no other: * would let a listing replace a newer one. A page of rows is of one generation, which its cursor
+// names.
 package web

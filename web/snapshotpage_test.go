@@ -83,7 +83,10 @@ func TestSnapshotPage_Long(t *testing.T) {
 		all.WriteString(row(fmt.Sprintf("f%03d", i)))
 	}
 	s.publish(all.String(), "If-None-Match", "*").want(http.StatusCreated)
+	s.count.Reset()
+	s.docs.reset()
 	a := s.get(listingPage).want(http.StatusOK)
+	s.wantAll(fakes.Counts{Open: 4}, 3, 0) // not of all that is in deep
 	a.says("25600 files", "Only the first 500 are shown here.", "deep/ f000 changed", "f498 changed")
 	if strings.Contains(a.body, "f499") || strings.Count(a.body, ">deep<") != 1 {
 		t.Error("another number of entries")

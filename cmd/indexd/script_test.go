@@ -150,6 +150,7 @@ func jsonCommand(ts *testscript.TestScript, _ bool, args []string) {
 	body := map[string]any{
 		"items": new(api.Items), "cards": new(api.Cards), "recent": new(api.Recent),
 		"explanation": new(api.Explanation), "registered": new(api.Registered), "report": new(api.PruneReport),
+		"snapshot": new(api.SnapshotStatus), "rows": new(api.SnapshotRows), "publication": new(api.SnapshotPublication),
 	}[args[0]]
 	if body == nil {
 		ts.Fatalf("unknown type %q", args[0])

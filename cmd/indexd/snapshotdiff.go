@@ -41,7 +41,11 @@ func (a *app) snapshotDiff(cmd *cobra.Command, p *portal, from, to string) error
 		if err != nil {
 			return err
 		}
-		if sides[i], err = p.OpenID(ctx, id); err != nil {
+		if sides[i], err = p.OpenID(ctx, id); errors.Is(err, snapshot.ErrSwept) {
+			// No later try finds it.
+			return &advisedError{err, fmt.Sprintf("\"indexd snapshot status %s\" tells which may be there", p.title)}
+		}
+		if err != nil {
 			return err
 		}
 	}

@@ -71,10 +71,16 @@ func (rules ignoreRules) match(path string) bool {
 
 // readIgnore reads the patterns of the ignoreFile in a directory, if there is one.
 func readIgnore(dir *os.Root) (ignoreRules, error) {
-	f, err := dir.Open(ignoreFile)
-	if errors.Is(err, fs.ErrNotExist) {
+	info, err := dir.Stat(ignoreFile)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
 		return nil, nil
+	case err != nil:
+		return nil, err
+	case !info.Mode().IsRegular(): // opening a pipe would wait for a writer
+		return nil, fmt.Errorf("%s is no regular file", ignoreFile)
 	}
+	f, err := dir.Open(ignoreFile)
 	if err != nil {
 		return nil, err
 	}

@@ -69,7 +69,21 @@ func TestPublisher(t *testing.T) {
 				t.Errorf("step %d: %q, want %q", i, got, step.want)
 			}
 		}
-		stop()
+		// What is under way comes to its end first.
+		held, stopped := make(chan bool), make(chan bool)
+		p.opts.Progress = func(int, int) { <-held }
+		writeFile(t, dir, "c")
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		go func() { stop(); close(stopped) }()
+		synctest.Wait()
+		select {
+		case <-stopped:
+			t.Error("it was told to be stopped while it published")
+		default:
+		}
+		close(held)
+		<-stopped
 		time.Sleep(time.Hour)
 		if log.Len() > 0 {
 			t.Errorf("after it was stopped: %s", &log)
