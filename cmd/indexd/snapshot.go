@@ -20,8 +20,8 @@ func (a *app) snapshotCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "snapshot",
 		Short: "Publish whole listings of files, one generation after the other",
-		Long: `Publish whole listings of files, one generation after the other. Any number of processes may publish and read at once: a
-reader sees one whole listing, what is published never goes back to an older one, and who was overtaken is told.
+		Long: `Publish whole listings of files, one generation after the other. Any number of processes may publish and read at
+once: a reader sees one whole listing, what is published never goes back to an older one, and who was overtaken is told.
 
 A snapshot is named NAMESPACE/NAME and is kept below _indexd/snapshot/NAMESPACE/NAME/ in the bucket. Publishing needs
 conditional writes, which are tried before the first time; "indexd doctor" tells what a bucket makes of them.`,

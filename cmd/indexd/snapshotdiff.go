@@ -17,9 +17,9 @@ func (a *app) snapshotDiffCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "diff NAMESPACE/NAME A B",
 		Short: "Tell in what two generations differ",
-		Long: `Tell in what generation B differs from generation A: a line with + for each file that only B has, - for one that only A has,
-and ~ for one whose size, time of change or digest is another. A generation is given by its number, its id, or as current; one that
-was replaced can be read until it is swept: "indexd snapshot status" tells which.`,
+		Long: `Tell in what generation B differs from generation A: a line with + for each file that only B has, - for one that only
+A has, and ~ for one whose size, time of change or digest is another. A generation is given by its number, its id, or as
+current; one that was replaced can be read until it is swept: "indexd snapshot status" tells which may be there.`,
 		Args: takes(3, 3, "one NAMESPACE/NAME and two generations"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.withSnapshot(cmd, args[0], func(p *portal) error { return a.snapshotDiff(cmd, p, args[1], args[2]) })
@@ -67,8 +67,8 @@ func (a *app) snapshotDiff(cmd *cobra.Command, p *portal, from, to string) error
 		_ = out.Flush()
 		return p.cutDiff(ctx, sides, err)
 	}
-	fmt.Fprintf(out, "%d added, %d removed, %d changed, from generation %d to %d\n", counts[added], counts[removed], counts[changed],
-		was.Info().ID.Number, is.Info().ID.Number)
+	fmt.Fprintf(out, "%d added, %d removed, %d changed, from generation %d to %d\n", counts[added], counts[removed],
+		counts[changed], was.Info().ID.Number, is.Info().ID.Number)
 	return out.Flush()
 }
 

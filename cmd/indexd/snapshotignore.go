@@ -19,11 +19,11 @@ const ignoreFile = ".indexdignore"
 const maxIgnore = 1 << 20
 
 // ignoreHelp tells what a pattern is.
-const ignoreHelp = `A pattern without a slash leaves out every file and directory of that name, wherever it is; one with a slash the path
-from DIR that it spells; one that ends with a slash directories only. What is below a directory that is left out is left out
-too. In patterns * and ? stand for anything but a slash, ** between slashes for any number of directories, [a-z] for one of these,
-{a,b} for either, and \ takes its meaning from what follows it. The file ` + ignoreFile + ` in DIR, if there is one, has a pattern in
-each line; empty lines and those that begin with # are skipped.`
+const ignoreHelp = `A pattern without a slash leaves out every file and directory of that name, wherever it is; one with a
+slash the path from DIR that it spells; one that ends with a slash directories only. What is below a directory that is left
+out is left out too. In patterns * and ? stand for anything but a slash, ** between slashes for any number of directories,
+[a-z] for one of these, {a,b} for either, and \ takes its meaning from what follows it. The file ` + ignoreFile + ` in DIR,
+if there is one, has a pattern in each line; empty lines and those that begin with # are skipped.`
 
 // An ignoreRule leaves out what its pattern matches.
 type ignoreRule struct {
@@ -43,8 +43,8 @@ func parseIgnore(patterns []string) (rules ignoreRules, err error) {
 		r.pattern = strings.TrimPrefix(r.pattern, "/")
 		switch {
 		case strings.HasPrefix(p, "!"):
-			return nil, fmt.Errorf("the pattern %.200q would take back another one, which is not possible here; write \\! for a name "+
-				"that begins with !", p)
+			return nil, fmt.Errorf("the pattern %.200q would take back another one, which is not possible here; for a name that "+
+				"begins with ! write \\! in its place", p)
 		case r.pattern == "" || !doublestar.ValidatePattern(r.pattern):
 			return nil, fmt.Errorf("the pattern %.200q is none that can be used; write one such as *.tmp, cache/ or logs/**/*.gz", p)
 		}

@@ -148,7 +148,8 @@ func TestServe_Snapshots(t *testing.T) {
 	writeFile(t, dir, "a")
 	writeFile(t, dir, "b.tmp")
 	p := launch(t, "serve", "--listen", "127.0.0.1:0", "--config", snapshotConfig(t,
-		fmt.Sprintf("bucket: ./data\nsnapshots: [{namespace: team, name: files, dir: %q, every: 1s, grace: 5m, ignore: ['*.tmp'], digest: true}]\n", dir)))
+		fmt.Sprintf("bucket: ./data\nsnapshots: [{namespace: team, name: files, dir: %q, every: 1s, grace: 5m, "+
+			"ignore: ['*.tmp'], digest: true}]\n", dir)))
 	status := func() (s api.SnapshotStatus) {
 		if code, body := p.do(http.MethodGet, "/v1/snapshots/team/files", ""); code == http.StatusOK {
 			check(t, json.Unmarshal([]byte(body), &s))

@@ -20,8 +20,8 @@ func (a *app) snapshotListCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "ls NAMESPACE/NAME [PATH]",
 		Short: "List the files of a snapshot",
-		Long: `List the files of the current generation, in byte order of their paths: all, or those at PATH and below it. In the text
-what does not print is replaced, line ends too; --json has the paths as they are, and the digests.
+		Long: `List the files of the current generation, in byte order of their paths: all, or those at PATH and below it. In the
+text what does not print is replaced, line ends too; --json has the paths as they are, and the digests.
 
 The answer is written while it is read. If it could not be read whole, the exit status says so, and what was written is a
 part of it.`,
