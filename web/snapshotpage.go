@@ -60,7 +60,7 @@ type folder struct {
 
 // browse reads a directory of the current generation; again, if that is swept meanwhile.
 func (p *picture) browse(ctx context.Context, dir string) (st snapshot.Status, d folder, err error) {
-	for range 3 {
+	for range 1 + rereads {
 		if st, err = p.Status(ctx); err != nil {
 			return st, d, err
 		}

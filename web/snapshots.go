@@ -149,9 +149,31 @@ func (s *Server) ListRows(ctx context.Context, r api.ListRowsRequestObject) (api
 	if err != nil {
 		return nil, err
 	}
-	st, err := p.Status(ctx)
+	q := pageRequest{limit: defaultPage, after: at.path}
+	if r.Params.Limit != nil {
+		q.limit = *r.Params.Limit
+	}
+	if r.Params.Prefix != nil {
+		q.prefix = *r.Params.Prefix
+	}
+	answer, err := p.list(ctx, r, at, q)
+	for again := 0; again < rereads && r.Params.Cursor == nil && errors.Is(err, snapshot.ErrSwept); again++ {
+		answer, err = p.list(ctx, r, at, q) // nobody has asked for that very generation
+	}
 	if err != nil {
 		return nil, p.refused(ctx, err)
+	}
+	return answer, nil
+}
+
+// rereads is how often a reading begins again that a sweep ended.
+const rereads = 3
+
+func (p *picture) list(ctx context.Context, r api.ListRowsRequestObject, at rowCursor, q pageRequest) (
+	api.ListRowsResponseObject, error) {
+	st, err := p.Status(ctx)
+	if err != nil {
+		return nil, err
 	}
 	tag := publishedTag(st.Tag)
 	if r.Params.IfNoneMatch != nil && matches([]string{*r.Params.IfNoneMatch}, tag) {
@@ -160,16 +182,9 @@ func (s *Server) ListRows(ctx context.Context, r api.ListRowsRequestObject) (api
 	if r.Params.Cursor == nil {
 		at.id = st.Current.ID
 	}
-	q := pageRequest{limit: defaultPage, after: at.path}
-	if r.Params.Limit != nil {
-		q.limit = *r.Params.Limit
-	}
-	if r.Params.Prefix != nil {
-		q.prefix = *r.Params.Prefix
-	}
 	rows, more, err := p.page(ctx, at.id, q)
 	if err != nil {
-		return nil, p.refused(ctx, err)
+		return nil, err
 	}
 	out := api.SnapshotRows{Generation: int64(at.id.Number), Rows: make([]api.SnapshotRow, len(rows))}
 	for i, r := range rows {

@@ -329,3 +329,29 @@ func TestSnapshot_ListingsTakeLittleMemory(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 }
+
+// TestSnapshot_SweptWhileRead: who asks for what is current gets what is current by then.
+func TestSnapshot_SweptWhileRead(t *testing.T) {
+	s := newSite(t)
+	s.publish(row("old"), "If-None-Match", "*").want(http.StatusCreated)
+	for i, path := range []string{listings + "/rows", listingPage} {
+		other, err := snapshot.New(s.docs, "team", "models", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		name := fmt.Sprint("new", i)
+		loads := 0
+		s.docs.hooks(func() error {
+			if loads++; loads != 2 { // after it was seen which one is current
+				return nil
+			}
+			s.docs.hooks(nil, nil, nil)
+			_, err := other.Publish(t.Context(), snapshot.NDJSON(strings.NewReader(row(name))),
+				&snapshot.PublishOptions{Grace: snapshot.NoGrace})
+			return err
+		}, nil, nil)
+		if a := s.get(path).want(http.StatusOK); !strings.Contains(a.body, name) {
+			t.Error(a.body)
+		}
+	}
+}
