@@ -192,24 +192,28 @@ func TestCase_C54_Traversal(t *testing.T) {
 	s.wantRequests(fakes.Counts{})
 }
 
-// TestCase_C54_Manifests: the same of names, ids and keys of manifests, of which ids may hold more.
-func TestCase_C54_Manifests(t *testing.T) {
-	s := newSite(t)
-	bad := []string{
+// What no name may be, and of that what no id may be either.
+var (
+	badIDs = []string{
 		"..%2f..%2fteam2%2fx", "%2e%2e%2f", "%2e%2e", "..", "%00../", "%00", "a//b", "//", "/", "", ".", "%2e", "%2ehidden",
 		"a%0Ab", "a%0D%0Ab", "%ff", "%c0%af", "a%2fb", "../x", "./x", "%7f", "%c2%85", strings.Repeat("a", 201),
 	}
-	onlyNames := []string{
+	badNames = append([]string{
 		"%252e%252e", "%252e", `\`, "%5c", "a%7e", "_", "_indexd", "a__0x2f", "%20", "-", strings.Repeat("a", 64), "%C3%BC",
-	}
+	}, badIDs...)
+)
+
+// TestCase_C54_Manifests: the same of names, ids and keys of manifests, of which ids may hold more.
+func TestCase_C54_Manifests(t *testing.T) {
+	s := newSite(t)
 	form := "Content-Type: multipart/form-data; boundary=" + rawBoundary + "\r\n"
-	for _, b := range append(bad, onlyNames...) {
+	for _, b := range badNames {
 		requests := []string{
 			"GET /v1/manifests/%s/models/entries", "GET /v1/manifests/team/%s/entries", "HEAD /v1/manifests/team/%s/entries",
 			"DELETE /v1/manifests/%s/models/entries/x", "PUT /v1/manifests/team/%s/entries/x", "POST /v1/manifests/%s/models/entries",
 			"GET /v1/manifests/team/%s/entries/x/blobs/K", "GET " + models + "/x/blobs/%s",
 		}
-		if slices.Contains(bad, b) {
+		if slices.Contains(badIDs, b) {
 			requests = append(requests, "GET "+models+"/%s", "DELETE "+models+"/%s", "PUT "+models+"/%s", "GET "+models+"/%s/blobs/K")
 		}
 		for _, request := range requests {

@@ -355,3 +355,30 @@ func TestSnapshot_SweptWhileRead(t *testing.T) {
 		}
 	}
 }
+
+// TestCase_C54_Snapshots: the same of names of snapshots, without a request of the store.
+func TestCase_C54_Snapshots(t *testing.T) {
+	s := newSite(t)
+	for _, b := range badNames {
+		for _, request := range []string{
+			"GET /v1/snapshots/%s/models", "GET /v1/snapshots/team/%s", "HEAD /v1/snapshots/team/%s", "GET /v1/snapshots/%s/models/rows",
+			"GET /v1/snapshots/team/%s/rows", "POST /v1/snapshots/%s/models/rows", "POST /v1/snapshots/team/%s/rows",
+		} {
+			line := strings.Replace(request, "%s", b, 1)
+			res := s.raw(line + " HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\nIf-None-Match: *\r\n" +
+				"Content-Type: application/x-ndjson\r\n" + sized(len(twoRows)) + twoRows)
+			if res.StatusCode != http.StatusBadRequest {
+				t.Errorf("%s: %d", line, res.StatusCode)
+			}
+		}
+		if b == "" || strings.ContainsAny(b, `/\`) {
+			continue
+		}
+		for _, query := range []string{"namespace=" + b + "&name=models", "namespace=team&name=" + b} {
+			if a := s.get("/snapshots?" + query); a.status != http.StatusBadRequest {
+				t.Errorf("the page of %s: %d", query, a.status)
+			}
+		}
+	}
+	s.wantAll(fakes.Counts{}, 0, 0)
+}
