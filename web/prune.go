@@ -141,7 +141,7 @@ func otherPassProblem(err error) *problem {
 	p := storeProblem(err, reads)
 	switch {
 	case p.code == codeRules || p.status < http.StatusInternalServerError:
-	case errors.Is(err, cas.ErrCorrupt), errors.Is(err, cas.ErrFormat):
+	case errors.Is(err, cas.ErrCorrupt), errors.Is(err, cas.ErrFormat), errors.Is(err, cas.ErrTooLarge):
 		p.code, p.retry = codeLeaseCorrupt, false
 		p.detail = "What passes note for each other is damaged, or of a format that this server does not know; nothing was deleted."
 		p.action = "The server's log names the object."

@@ -137,6 +137,7 @@ func TestPrune_Problems(t *testing.T) {
 		{fmt.Errorf("%w: %w", cas.ErrUnknown, secret), 503, "unknown"},
 		{fmt.Errorf("%w: %w", cas.ErrCorrupt, secret), 503, "lease_corrupt"},
 		{fmt.Errorf("%w: %w", cas.ErrFormat, secret), 503, "lease_corrupt"},
+		{fmt.Errorf("%w: %w", cas.ErrTooLarge, secret), 503, "lease_corrupt"},
 		{fmt.Errorf("%w: %w", bucket.ErrDenied, secret), 503, "store_denied"},
 		{fmt.Errorf("%w: %w", bucket.ErrThrottled, secret), 503, "throttled"},
 		{fmt.Errorf("%w: %w", context.Canceled, secret), 503, "store_unavailable"},

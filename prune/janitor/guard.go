@@ -61,7 +61,7 @@ func (j *Janitor) acquire(ctx context.Context, wait time.Duration) (*guard, erro
 			Wait: wait - (j.opts.Clock.Running() - began), After: was.Value.Term, Reason: "pass",
 		})
 		if err != nil {
-			return nil, err
+			return nil, advised(err, bucket.Key(lease.Prefix+j.lease.Name()))
 		}
 		// A crash from here on leaves the lease to expire.
 		g := &guard{j: j, held: held, saved: was}
