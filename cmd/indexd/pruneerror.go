@@ -24,7 +24,8 @@ func pruneError(index string, r janitor.Report, err error) error {
 		return &statusError{exitBusy, fmt.Errorf("nothing was deleted: %s; prune again then, or wait for it with --wait 1m",
 			heldText(index, held.Status))}
 	case errors.Is(err, lease.ErrLost):
-		return err // it says so itself
+		// It says so itself. It is not wrapped: what a write of the pass came to is nothing to look at any more.
+		return errors.New(err.Error())
 	}
 	done := "nothing was deleted"
 	switch {
