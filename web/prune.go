@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"time"
 
@@ -25,6 +26,11 @@ const passTime = 15 * time.Minute
 func patient(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		r, rc := c.Request(), http.NewResponseController(c.Response())
+		// Nobody wants the body, but it has to have come while there is a deadline for it. Until then the server does not see
+		// the client leave either.
+		if _, err := io.Copy(io.Discard, r.Body); err != nil {
+			return bodyProblem(err)
+		}
 		ctx, cancel := context.WithTimeout(r.Context(), passTime)
 		defer cancel()
 		c.SetRequest(r.WithContext(ctx))
@@ -138,7 +144,7 @@ func otherPassProblem(err error) *problem {
 	p := storeProblem(err, reads)
 	switch {
 	case p.code == codeRules || p.status < http.StatusInternalServerError:
-	case errors.Is(err, cas.ErrCorrupt), errors.Is(err, cas.ErrFormat):
+	case errors.Is(err, cas.ErrCorrupt), errors.Is(err, cas.ErrFormat), errors.Is(err, cas.ErrTooLarge):
 		p.code, p.retry = codeLeaseCorrupt, false
 		p.detail = "What passes note for each other is damaged, or of a format that this server does not know; nothing was deleted."
 		p.action = "The server's log names the object."

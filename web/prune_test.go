@@ -137,6 +137,7 @@ func TestPrune_Problems(t *testing.T) {
 		{fmt.Errorf("%w: %w", cas.ErrUnknown, secret), 503, "unknown"},
 		{fmt.Errorf("%w: %w", cas.ErrCorrupt, secret), 503, "lease_corrupt"},
 		{fmt.Errorf("%w: %w", cas.ErrFormat, secret), 503, "lease_corrupt"},
+		{fmt.Errorf("%w: %w", cas.ErrTooLarge, secret), 503, "lease_corrupt"},
 		{fmt.Errorf("%w: %w", bucket.ErrDenied, secret), 503, "store_denied"},
 		{fmt.Errorf("%w: %w", bucket.ErrThrottled, secret), 503, "throttled"},
 		{fmt.Errorf("%w: %w", context.Canceled, secret), 503, "store_unavailable"},
@@ -234,7 +235,7 @@ func TestPrune_TakesItsTime(t *testing.T) {
 	}{{14 * time.Minute, http.StatusOK}, {16 * time.Minute, http.StatusServiceUnavailable}} {
 		synctest.Test(t, func(t *testing.T) {
 			began := time.Now()
-			status, body := overPipe(t, func(ctx context.Context, _ *blobindex.Index, _ *janitor.RunOptions) (janitor.Report, error) {
+			status, body := overPipe(t, nil, func(ctx context.Context, _ *blobindex.Index, _ *janitor.RunOptions) (janitor.Report, error) {
 				select {
 				case <-time.After(tc.takes):
 					return janitor.Report{Clock: blobindex.StoreClock}, nil
@@ -249,8 +250,27 @@ func TestPrune_TakesItsTime(t *testing.T) {
 	}
 }
 
+// TestCase_C58_SlowBodyOfAPass: nobody reads the body of a request for a pass, but it has to come in time, as any other: before
+// the pass, and so that a client that leaves then is seen.
+func TestCase_C58_SlowBodyOfAPass(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		passes, began := 0, time.Now()
+		body, stuck := io.Pipe()
+		defer stuck.Close()
+		status, answer := overPipe(t, body, func(context.Context, *blobindex.Index, *janitor.RunOptions) (janitor.Report, error) {
+			passes++
+			return janitor.Report{Clock: blobindex.StoreClock}, nil
+		})
+		if took := time.Since(began); status != http.StatusRequestTimeout || took > time.Minute || passes > 0 {
+			t.Errorf("status %d after %v, %d passes: %s", status, took, passes, answer)
+		}
+	})
+	newSite(t).do("POST", pruning, strings.Repeat("x", 1<<20)).problem(http.StatusRequestEntityTooLarge, "too_large")
+	newSite(t).do("POST", pruning, "{}").want(http.StatusOK)
+}
+
 // overPipe asks a server, with all limits of a real one, for a pass, over a connection within the bubble.
-func overPipe(t *testing.T, prune func(context.Context, *blobindex.Index, *janitor.RunOptions) (janitor.Report, error)) (int, string) {
+func overPipe(t *testing.T, sent io.Reader, prune func(context.Context, *blobindex.Index, *janitor.RunOptions) (janitor.Report, error)) (int, string) {
 	t.Helper()
 	s := &site{t: t, clock: &clock{t: start}}
 	x, err := blobindex.New(nil, blobindex.Config{}, &blobindex.Options{Now: s.clock.now})
@@ -271,7 +291,7 @@ func overPipe(t *testing.T, prune func(context.Context, *blobindex.Index, *janit
 		server.Close()
 		<-done
 	}()
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://127.0.0.1"+pruning, nil)
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://127.0.0.1"+pruning, sent)
 	if err != nil {
 		t.Fatal(err)
 	}

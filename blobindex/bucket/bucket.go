@@ -90,6 +90,9 @@ var (
 	ErrIncomplete = errors.New("bucket: listing incomplete")
 	// ErrInvalidKey: this store cannot hold that key.
 	ErrInvalidKey = errors.New("bucket: key not usable on this store")
+	// ErrFull: the store has no room for what was to be written, and has kept nothing of it. What is there can be read and
+	// deleted, which is what makes room.
+	ErrFull = errors.New("bucket: no room left")
 	// ErrUnsupported: this store cannot do what was asked.
 	ErrUnsupported = errors.New("bucket: not supported by this store")
 )

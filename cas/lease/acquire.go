@@ -23,8 +23,9 @@ type AcquireOptions struct {
 }
 
 // Acquire makes us the holder. 1 GET, 1 PUT if it is free. ErrHeld, a *HeldError: somebody else was at the end of Wait, or
-// of ctx. cas.ErrUnknown: the lease may be held by us, whom nobody waits for longer than TTL and Margin. Errors else: those of
-// cas.Doc.Load and Replace. The caller must Release what it gets, on every path.
+// of ctx. An acquisition that is on its way when ctx ends is given two seconds more, and let go of again. cas.ErrUnknown: the
+// lease may be held by us, whom nobody waits for longer than TTL and Margin. Errors else: those of cas.Doc.Load and Replace.
+// The caller must Release what it gets, on every path.
 func (l *Lease) Acquire(ctx context.Context, opt *AcquireOptions) (*Held, error) {
 	if opt == nil {
 		opt = &AcquireOptions{}
@@ -89,16 +90,36 @@ func (l *Lease) try(ctx context.Context, opt *AcquireOptions) (*Held, error) {
 		return nil, fmt.Errorf("acquiring lease %q: no term can follow on %d", l.name, s.Value.Term)
 	}
 	next := record{Term: s.Value.Term + 1, Class: l.class, TTL: l.ttl.Milliseconds(), Since: since(s, l.clock), Reason: opt.Reason}
+	late, cancel := endLater(ctx)
+	defer cancel()
 	from := l.clock.now()
-	saved, err := l.doc.Replace(ctx, s, next)
+	saved, err := l.doc.Replace(late, s, next)
 	switch {
 	case beaten(s, saved, err):
 		return nil, l.overtaken(ctx, err)
 	case err != nil:
 		return nil, fmt.Errorf("acquiring lease %q: %w", l.name, err)
 	}
-	return newHeld(l, saved, from), nil
+	h := newHeld(l, saved, from)
+	if ctx.Err() != nil { // nobody wants it any more, or should wait for it
+		return nil, errors.Join(fmt.Errorf("acquiring lease %q: %w", l.name, ctx.Err()), h.Release(late))
+	}
+	return h, nil
 }
+
+// endLater returns a context that ends a moment after ctx. A save that is cut off may be carried out all the same, and what
+// became of it is then known to nobody.
+func endLater(ctx context.Context) (context.Context, context.CancelFunc) {
+	late, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, func() { time.AfterFunc(lastWord, cancel) })
+	return late, func() {
+		stop()
+		cancel()
+	}
+}
+
+// lastWord is for how long who is told to stop waits for what became of an acquisition.
+const lastWord = 2 * time.Second
 
 // beaten tells of a save on base whether somebody else was faster, or has built on it already. That there is nothing to
 // create the document in has another reason.

@@ -118,8 +118,13 @@ func TestLease_NeverAnswered(t *testing.T) {
 			p.meet(fate)
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 			defer cancel()
+			began := time.Now()
 			if h, err := p.Acquire(ctx, nil); !errors.Is(err, cas.ErrUnknown) || errors.Is(err, lease.ErrHeld) {
 				t.Fatalf("%v, %v, want ErrUnknown", h, err)
+			}
+			took := time.Since(began)
+			if took > 3*time.Second {
+				t.Errorf("it ended %v after it began", took)
 			}
 			p.land()
 			if fate == hangs {
@@ -128,7 +133,7 @@ func TestLease_NeverAnswered(t *testing.T) {
 			}
 			landed := time.Duration(0)
 			if fate == hangsAfter {
-				landed = time.Second
+				landed = took
 			}
 			within(t, p.after(3, lease.AcquireOptions{})+landed, patience)
 		})
@@ -162,6 +167,21 @@ func TestLease_Down(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestLease_Interrupted: an acquisition that is told to stop while its save is on the way lets go of what it got.
+func TestLease_Interrupted(t *testing.T) {
+	inBubble(t, func(t *testing.T, s site) {
+		p := s.process(lease.Operator, nil)
+		release(t, p.acquire(1, nil))
+		p.meet(tardy)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second/2)
+		defer cancel()
+		if h, err := p.Acquire(ctx, nil); !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, cas.ErrUnknown) || errors.Is(err, lease.ErrHeld) {
+			t.Fatalf("%v, %v", h, err)
+		}
+		s.process(lease.Scheduler, nil).acquire(3, nil)
+	})
 }
 
 // TestLease_Outage: a renewal that is not answered, a store that answers nothing for two fifths of a TTL, or that refuses

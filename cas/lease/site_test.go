@@ -38,6 +38,7 @@ const (
 	hangs           // never arrives, and is not answered
 	hangsAfter      // carried out, and not answered
 	hangsLate       // carried out after the next Load, and not answered
+	tardy           // carried out at once, and answered a second later
 	denied          // refused for good
 	slow            // refused, for it came too soon
 )
@@ -118,6 +119,14 @@ func (w *wire) Save(ctx context.Context, key bucket.Key, body []byte, p cas.Prec
 	case hangs, hangsAfter, hangsLate:
 		<-ctx.Done()
 		return "", fmt.Errorf("no answer: %w: %w", cas.ErrUnknown, ctx.Err())
+	case tardy:
+		v, err := w.Store.Save(ctx, key, body, p)
+		select {
+		case <-time.After(time.Second):
+			return v, err
+		case <-ctx.Done():
+			return "", fmt.Errorf("cut off: %w: %w", cas.ErrUnknown, ctx.Err())
+		}
 	case denied:
 		return "", fmt.Errorf("no: %w", cas.ErrDenied)
 	case slow:

@@ -47,7 +47,7 @@ func (r *run) tries(ctx context.Context, do func() error) error {
 // isFinal: the same request would be answered the same.
 func isFinal(err error) bool {
 	for _, s := range []error{cas.ErrConflict, cas.ErrPrecondition, cas.ErrNoVersion, bucket.ErrNotExist, bucket.ErrDenied,
-		bucket.ErrInvalidKey, bucket.ErrUnsupported, bucket.ErrIncomplete} {
+		bucket.ErrInvalidKey, bucket.ErrUnsupported, bucket.ErrIncomplete, bucket.ErrFull} {
 		if errors.Is(err, s) {
 			return true
 		}

@@ -54,6 +54,7 @@ type run struct {
 	mu       sync.Mutex // guards all below
 	findings map[ID]*Finding
 	denied   map[ID]bool  // unsure, since something was refused to us
+	full     bool         // the store had no room for something
 	made     []bucket.Key // to be deleted
 	paced    bool         // the store asked for slower writes
 	turns    int          // of the sites
@@ -203,10 +204,13 @@ func (r *run) unsure(id ID, format string, args ...any) {
 // untried is unsure for an error.
 func (r *run) untried(id ID, err error) {
 	r.unsure(id, "%s", r.plain(err))
-	if errors.Is(err, bucket.ErrDenied) {
-		r.mu.Lock()
-		defer r.mu.Unlock()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch {
+	case errors.Is(err, bucket.ErrDenied):
 		r.denied[id] = true
+	case errors.Is(err, bucket.ErrFull):
+		r.full = true
 	}
 }
 

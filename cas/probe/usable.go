@@ -69,7 +69,7 @@ func decisiveSteps() (some []step) {
 // the driver how they are to be sent. Features call it before their first use. It takes seconds on the same machine and
 // about 1,300 requests, and one where the verdict is remembered; Run, too, leaves its verdict in the bucket. The error is
 // ErrNotUsable, and cas.ErrUnsupported as well, with what was seen; ErrNotUsable alone with why it could not be found out,
-// which is not remembered, and bucket.ErrDenied as well if it is that; or that of a run.
+// which is not remembered, and bucket.ErrDenied or ErrFull as well if it is that; or that of a run.
 func Usable(ctx context.Context, store cas.Store, objects bucket.Objects, opts *Options) (Verdict, error) {
 	r := newRun([]Site{{Name: "the bucket", Objects: objects, Store: store}}, opts)
 	r.brief = true
@@ -146,6 +146,9 @@ func (r *run) verdict(ctx context.Context) (Verdict, error) {
 			// Whoever may create and not write over, or whose bucket retains what is there, is refused everywhere alike.
 			return Verdict{}, fmt.Errorf("%w: it could not be found out, since writes are refused here, as by a retention policy: %s: %w",
 				ErrNotUsable, reasons[0], bucket.ErrDenied)
+		}
+		if r.full {
+			return Verdict{}, fmt.Errorf("%w: it could not be found out: %s: %w", ErrNotUsable, reasons[0], bucket.ErrFull)
 		}
 		return Verdict{}, fmt.Errorf("%w: it could not be found out: %s", ErrNotUsable, strings.Join(reasons, "; "))
 	}

@@ -3,6 +3,7 @@ package probe_test
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"strings"
 	"sync"
@@ -217,6 +218,28 @@ func TestUsable_Retained(t *testing.T) {
 		}
 		if tc.denied && strings.Count(err.Error(), "403") != 1 {
 			t.Errorf("it tells the same more than once: %v", err)
+		}
+	}
+}
+
+// TestUsable_Full: a store without room is told as such, whenever the room ran out, and not remembered.
+func TestUsable_Full(t *testing.T) {
+	for _, room := range []int{0, 3, 10} {
+		d := newDated()
+		honest := d.onSave
+		d.onSave = func(key bucket.Key, body []byte, p cas.Precondition, h saver) (cas.Version, error) {
+			if d.saves >= room {
+				return "", fmt.Errorf("saving %q: %w", key, bucket.ErrFull)
+			}
+			return honest(key, body, p, h)
+		}
+		v, err := d.usable(t)
+		if !errors.Is(err, probe.ErrNotUsable) || !errors.Is(err, bucket.ErrFull) || errors.Is(err, cas.ErrUnsupported) || v.Usable {
+			t.Errorf("room for %d saves: %+v, %v", room, v, err)
+		}
+		d.onSave = honest
+		if v, err := d.usable(t); err != nil || !v.Usable {
+			t.Errorf("with room again: %+v, %v", v, err)
 		}
 	}
 }

@@ -26,9 +26,9 @@ type attic struct {
 	log   bytes.Buffer
 }
 
-func newAttic(t *testing.T) *attic {
+func newAttic(t *testing.T, opts *membucket.Options) *attic {
 	t.Helper()
-	a := &attic{t: t, store: membucket.New(nil)}
+	a := &attic{t: t, store: membucket.New(opts)}
 	m, err := manifest.New(a.store, "team", "models", nil)
 	if err == nil {
 		_, err = m.Add(t.Context(), manifest.AddRequest{ID: "one", Create: true, Sources: []manifest.Source{{Name: "f",
@@ -68,7 +68,7 @@ func (a *attic) collector(usable error) *collector {
 // TestCollector_Daily has two servers collect one manifest: one of them does, once a day, whatever is added in between.
 func TestCollector_Daily(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a := newAttic(t)
+		a := newAttic(t, nil)
 		ctx, stop := context.WithCancel(t.Context())
 		for range 2 {
 			go a.collector(nil).run(ctx)
@@ -93,7 +93,7 @@ func TestCollector_Daily(t *testing.T) {
 // TestCollector_Defers leaves a manifest alone that somebody else holds the lease of, and one that was collected just now.
 func TestCollector_Defers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a := newAttic(t)
+		a := newAttic(t, nil)
 		a.orphan(1)
 		time.Sleep(2 * manifest.DefaultGrace)
 		other, err := lease.New(a.store, manifest.Root+"team/models", lease.Operator, &lease.Options{TTL: lease.MaxTTL})
@@ -123,11 +123,26 @@ func TestCollector_Defers(t *testing.T) {
 	})
 }
 
+// TestCollector_ClocksApart collects as often where the store's clock and the host's are far apart.
+func TestCollector_ClocksApart(t *testing.T) {
+	for _, apart := range []time.Duration{-365 * 24 * time.Hour, 365 * 24 * time.Hour} {
+		synctest.Test(t, func(t *testing.T) {
+			a := newAttic(t, &membucket.Options{Now: func() time.Time { return time.Now().Add(apart) }})
+			for day := range 3 {
+				if err := a.collector(nil).look(t.Context()); err != nil || strings.Count(a.log.String(), "manifest collected") != day+1 {
+					t.Errorf("%v apart, day %d: %v, log %s", apart, day, err, a.log.String())
+				}
+				time.Sleep(collectEvery)
+			}
+		})
+	}
+}
+
 // TestCollector_Unusable does nothing where conditions do not hold, or that is not known, and makes no document where there is
 // no manifest.
 func TestCollector_Unusable(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a := newAttic(t)
+		a := newAttic(t, nil)
 		a.orphan(1)
 		time.Sleep(2 * manifest.DefaultGrace)
 		if err := a.collector(cas.ErrUnsupported).look(t.Context()); err != nil || !strings.Contains(a.log.String(), "lease_unavailable") {

@@ -98,7 +98,7 @@ func message(err error) string {
 		return text + "; check who may read and write there, or choose another --bucket"
 	case errors.Is(err, bucket.ErrThrottled):
 		return text + "; try later"
-	case errors.Is(err, syscall.ENOSPC):
+	case errors.Is(err, bucket.ErrFull), errors.Is(err, syscall.ENOSPC):
 		return text + "; make room and repeat it"
 	case errors.Is(err, syscall.ENOTDIR):
 		return text + "; choose a directory with --bucket"

@@ -36,6 +36,7 @@ func TestExitStatus(t *testing.T) {
 		{errors.Join(bucket.ErrUnknown, syscall.ENOSPC), exitUnknown, "before you repeat it"},
 		{bucket.ErrThrottled, exitBusy, "try later"},
 		{syscall.ENOSPC, exitFailed, "make room"},
+		{bucket.ErrFull, exitFailed, "make room"},
 		{syscall.EMFILE, exitFailed, "ulimit -n"},
 		{context.Canceled, exitFailed, "interrupted"},
 		{&statusError{exitBroken, bucket.ErrDenied}, exitBroken, ""},

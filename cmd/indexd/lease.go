@@ -231,7 +231,7 @@ func leaseError(err error) error {
 		return &advisedError{err, "it may have been broken: look with " + ls + " before you repeat it"}
 	case errors.Is(err, lease.ErrTerm):
 		return &advisedError{err, "nothing was changed; " + ls + " tells what there is"}
-	case errors.Is(err, cas.ErrCorrupt):
+	case errors.Is(err, cas.ErrCorrupt), errors.Is(err, cas.ErrTooLarge):
 		return &advisedError{err, "it is left as it is: delete that object if nothing else needs it"}
 	case errors.Is(err, cas.ErrFormat):
 		return &advisedError{err, "it is left as it is: use a version of indexd that knows that format"}

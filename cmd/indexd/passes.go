@@ -2,7 +2,7 @@ package main
 
 import (
 	"context"
-	"errors"
+	"fmt"
 	"log/slog"
 	"sync"
 	"time"
@@ -52,7 +52,7 @@ func (p *passes) schedule(x *blobindex.Index, every time.Duration) {
 }
 
 // errStopping is what a pass is told that is asked for when the server stops.
-var errStopping = errors.New("the server is stopping")
+var errStopping = fmt.Errorf("the server is stopping: %w", context.Canceled)
 
 // run makes a pass that somebody has asked for. It ends with ctx, and when the server is told to stop.
 func (p *passes) run(ctx context.Context, x *blobindex.Index, opt *janitor.RunOptions) (r janitor.Report, err error) {

@@ -204,7 +204,7 @@ func TestPasses_End(t *testing.T) {
 		if st := s.status(); st.Class != "" || st.Within != 0 || s.left() != 1500 {
 			t.Errorf("%d left; %+v", s.left(), st)
 		}
-		if _, err := s.passes.run(t.Context(), s.index, &janitor.RunOptions{}); !errors.Is(err, errStopping) {
+		if _, err := s.passes.run(t.Context(), s.index, &janitor.RunOptions{}); !errors.Is(err, errStopping) || !errors.Is(err, context.Canceled) {
 			t.Errorf("a pass after the end: %v", err)
 		}
 	})

@@ -34,8 +34,8 @@ proves to be finished, superseded or past its TTL. A key that could not be delet
 Only one pass works on an index at a time, whoever began it: it holds the index's lease, which "indexd lease ls" shows.
 While somebody else does, nothing is deleted and nothing changed, and the exit status is 75, at once or after --wait. Try
 again then, or leave it to who is at work: it does the same. A pass that was killed holds the lease for 35 seconds more.
-On a bucket whose conditional writes cannot be used, passes are not guarded: they say so ("lease_unavailable"), any number
-may run at once, and a key may be deleted twice, which does no harm.
+On a bucket whose conditional writes cannot be used, or a full disk, passes are not guarded: they say so
+("lease_unavailable"), any number may run at once, and a key may be deleted twice, which does no harm.
 
 A namespace in which keys could not be deleted is left alone for a while, a minute at first and then up to an hour; --full
 tries it at once.

@@ -24,7 +24,8 @@ func pruneError(index string, r janitor.Report, err error) error {
 		return &statusError{exitBusy, fmt.Errorf("nothing was deleted: %s; prune again then, or wait for it with --wait 1m",
 			heldText(index, held.Status))}
 	case errors.Is(err, lease.ErrLost):
-		return err // it says so itself
+		// It says so itself. It is not wrapped: what a write of the pass came to is nothing to look at any more.
+		return errors.New(err.Error())
 	}
 	done := "nothing was deleted"
 	switch {
@@ -54,12 +55,8 @@ func heldText(index string, s lease.Status) string {
 
 // verdict tells, on stderr, what a pass left undone, and makes it the exit status.
 func (a *app) verdict(r janitor.Report) error {
-	for _, name := range r.Slow {
-		a.note("namespace %q was passed over: listing it took too long", name)
-	}
-	for _, name := range r.Deferred {
-		a.note("namespace %q is left alone for a while, since deleting there failed; --full tries it at once", name)
-	}
+	a.noteEach(r.Slow, "passed over", "was passed over: listing it took too long")
+	a.noteEach(r.Deferred, "left alone", "is left alone for a while, since deleting there failed; --full tries it at once")
 	if r.Left > 0 {
 		a.note("%d more keys may go; prune again to go on", r.Left)
 	}
@@ -74,6 +71,19 @@ func (a *app) verdict(r janitor.Report) error {
 	}
 	return fmt.Errorf("%s; those items stay hidden, and a later pass tries those keys again: check who may delete there",
 		deletedText(r))
+}
+
+// maxNoted is how many namespaces are noted each in a line of its own: there may be thousands.
+const maxNoted = 20
+
+// noteEach notes of each namespace what became of it; of those that are too many, how many.
+func (a *app) noteEach(namespaces []string, kind, what string) {
+	for _, name := range namespaces[:min(len(namespaces), maxNoted)] {
+		a.note("namespace %q %s", name, what)
+	}
+	if more := len(namespaces) - maxNoted; more > 0 {
+		a.note("%d more namespaces are %s so; --json names all of them", more, kind)
+	}
 }
 
 // withheld makes an error of why a pass may not delete.

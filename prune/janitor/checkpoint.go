@@ -70,13 +70,21 @@ func (j *Janitor) loadCheckpoint(ctx context.Context) (cas.State[checkpoint], er
 			err = fmt.Errorf("%w: %w", cas.ErrCorrupt, wrong)
 		}
 	}
-	if errors.Is(err, cas.ErrCorrupt) || errors.Is(err, cas.ErrFormat) || errors.Is(err, cas.ErrTooLarge) {
-		err = fmt.Errorf("%w; nobody writes over it: look at the object %q, and delete it if nothing else needs it", err, j.doc.Key())
-	}
 	if err != nil {
-		return s, fmt.Errorf("reading the checkpoint of index %q: %w", j.index.Name(), err)
+		return s, fmt.Errorf("reading the checkpoint of index %q: %w", j.index.Name(), advised(err, j.doc.Key()))
 	}
 	return s, nil
+}
+
+// advised adds to the error of a document that cannot be read what to do about it: until that is done nothing is pruned.
+func advised(err error, key bucket.Key) error {
+	switch {
+	case errors.Is(err, cas.ErrCorrupt), errors.Is(err, cas.ErrTooLarge):
+		return fmt.Errorf("%w; nobody writes over it: look at the object %q, and delete it if nothing else needs it", err, key)
+	case errors.Is(err, cas.ErrFormat):
+		return fmt.Errorf("%w; nobody writes over it: use a version of indexd that knows the format of the object %q", err, key)
+	}
+	return err
 }
 
 func (c checkpoint) check() error {

@@ -19,8 +19,8 @@
 // only what was proven to be over. What two passes must not do is tell the next one different things, and so each save of the
 // checkpoint is conditional: once another term has stamped it, the save of whoever held the lease before conflicts.
 //
-// Where no store of documents is given, its conditions are not real, or it refuses the documents for good, a pass has no lease
-// and no checkpoint, and its report says why.
+// Where no store of documents is given, its conditions are not real, or it refuses the documents for good or is full, a pass has
+// no lease and no checkpoint, and its report says why.
 //
 // # Checkpoint
 //

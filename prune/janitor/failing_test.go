@@ -335,6 +335,29 @@ func TestCase_C04_FailingPage(t *testing.T) {
 	})
 }
 
+// TestRun_BadLease: so is a lease that cannot be read.
+func TestRun_BadLease(t *testing.T) {
+	inBubble(t, func(w *world) {
+		w.old(3, "team")
+		for body, want := range map[string]struct {
+			is   error
+			says string
+		}{
+			"":                               {cas.ErrCorrupt, "delete it"},
+			`{"format":"lease/2"}`:           {cas.ErrFormat, "a version of indexd that knows"},
+			strings.Repeat(" ", cas.MaxSize): {cas.ErrTooLarge, "delete it"},
+		} {
+			w.put(string(leaseKey), body)
+			before := w.all()
+			r, err := w.janitor(nil, janitor.Options{}).Run(w.t.Context(), nil)
+			if !errors.Is(err, want.is) || r.Term != 0 || r.Unguarded != "" || w.all() != before {
+				w.t.Errorf("%.60q: %v, %+v", body, err, r)
+			}
+			wantText(w.t, fmt.Sprint(err), string(leaseKey), "nobody writes over it", want.says)
+		}
+	})
+}
+
 // TestRun_BadCheckpoint: a checkpoint that cannot be read is named, and left as it is; nothing is deleted, and no lease taken.
 func TestRun_BadCheckpoint(t *testing.T) {
 	inBubble(t, func(w *world) {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/blobindex/indexd/blobindex/bucket"
 	"github.com/blobindex/indexd/cas"
 	"github.com/blobindex/indexd/cas/lease"
 )
@@ -38,9 +39,10 @@ func (j *Janitor) guard(ctx context.Context, wait time.Duration) (*guard, string
 	return g, "", nil
 }
 
-// unguarded tells errors that will not pass, so that the index would never be pruned, from others.
+// unguarded tells errors that will not pass, so that the index would never be pruned, from others. That a store is full is
+// one of them: it takes no lease, and room is what a pass makes.
 func unguarded(err error) (*guard, string, error) {
-	never := errors.Is(err, cas.ErrUnsupported) || errors.Is(err, cas.ErrDenied)
+	never := errors.Is(err, cas.ErrUnsupported) || errors.Is(err, cas.ErrDenied) || errors.Is(err, bucket.ErrFull)
 	if !never || errors.Is(err, cas.ErrUnknown) || errors.Is(err, lease.ErrHeld) || errors.Is(err, lease.ErrLost) {
 		return nil, "", err
 	}
@@ -59,7 +61,7 @@ func (j *Janitor) acquire(ctx context.Context, wait time.Duration) (*guard, erro
 			Wait: wait - (j.opts.Clock.Running() - began), After: was.Value.Term, Reason: "pass",
 		})
 		if err != nil {
-			return nil, err
+			return nil, advised(err, bucket.Key(lease.Prefix+j.lease.Name()))
 		}
 		// A crash from here on leaves the lease to expire.
 		g := &guard{j: j, held: held, saved: was}

@@ -26,8 +26,8 @@ type Options struct {
 	Class Class
 	// Store is where the lease and the checkpoint are; nil means that passes are not guarded against each other.
 	Store cas.Store
-	// Usable tells, before each pass, whether the conditions of Store are real: nil if so; bucket.ErrUnsupported or ErrDenied
-	// if not, so that passes are not guarded; any other error fails the pass. Nil means that they are.
+	// Usable tells, before each pass, whether the conditions of Store are real: nil if so; bucket.ErrUnsupported, ErrDenied
+	// or ErrFull if not, so that passes are not guarded; any other error fails the pass. Nil means that they are.
 	Usable func(context.Context) error
 	// TTL is that of the lease; default lease.DefaultTTL.
 	TTL time.Duration

@@ -64,13 +64,13 @@ func TestRun_Unsure(t *testing.T) {
 	})
 }
 
-// TestRun_Refused: a store that refuses to load or save a document for good is pruned without a lease; one that leaves it open
-// is not.
+// TestRun_Refused: a store that refuses to load or save a document for good, or has no room for it, is pruned without a lease;
+// one that leaves it open is not.
 func TestRun_Refused(t *testing.T) {
 	inBubble(t, func(w *world) {
 		for _, key := range []bucket.Key{leaseKey, checkpointKey} {
 			for _, op := range []string{"load", "save"} {
-				for _, refusal := range []error{bucket.ErrDenied, bucket.ErrUnsupported, bucket.ErrThrottled} {
+				for _, refusal := range []error{bucket.ErrDenied, bucket.ErrUnsupported, bucket.ErrFull, bucket.ErrThrottled} {
 					w.old(3, "team")
 					on := w.wire()
 					on.strike = func(_ int, r request) fate {

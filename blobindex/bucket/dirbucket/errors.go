@@ -9,8 +9,8 @@ import (
 	"github.com/blobindex/indexd/blobindex/bucket"
 )
 
-// translate gives an error of the operating system the contract's meaning. What has none there is returned as it is: a
-// full disk, no descriptors, a failing device.
+// translate gives an error of the operating system the contract's meaning. What has none there is returned as it is: no
+// descriptors, a failing device.
 func translate(err error) error {
 	var sentinel error
 	var body *bucket.BodyError
@@ -21,6 +21,8 @@ func translate(err error) error {
 		sentinel = bucket.ErrDenied
 	case errors.Is(err, fs.ErrNotExist):
 		sentinel = bucket.ErrNotExist
+	case isFull(err):
+		sentinel = bucket.ErrFull
 	case isOneOf(err, syscall.ENOTDIR, syscall.EISDIR, syscall.ENAMETOOLONG, syscall.EINVAL, syscall.EILSEQ,
 		syscall.ELOOP, syscall.ENXIO):
 		// A file or a link where a directory is needed, a directory or a pipe where a file is, or a name that this
@@ -34,7 +36,7 @@ func translate(err error) error {
 
 func isTranslated(err error) bool {
 	for _, s := range []error{bucket.ErrDenied, bucket.ErrNotExist, bucket.ErrInvalidKey, bucket.ErrUnknown,
-		bucket.ErrIncomplete} {
+		bucket.ErrIncomplete, bucket.ErrFull} {
 		if errors.Is(err, s) {
 			return true
 		}

@@ -73,8 +73,8 @@ func noInodes(t *testing.T, path string) {
 		_, err := b.Put(t.Context(), bucket.Key(key), nil)
 		if err == nil {
 			acked = append(acked, key)
-		} else if !errors.Is(err, syscall.ENOSPC) {
-			t.Fatalf("Put: %v, want ENOSPC", err)
+		} else if !errors.Is(err, syscall.ENOSPC) || !errors.Is(err, bucket.ErrFull) {
+			t.Fatalf("Put: %v, want ENOSPC and ErrFull", err)
 		}
 	}
 	if len(acked) == 0 || len(acked) == 100 {
