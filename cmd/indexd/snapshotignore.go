@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"strings"
+	"syscall"
 
 	"github.com/bmatcuk/doublestar/v4"
 )
@@ -71,7 +72,8 @@ func (rules ignoreRules) match(path string) bool {
 
 // readIgnore reads the patterns of the ignoreFile in a directory, if there is one.
 func readIgnore(dir *os.Root) (ignoreRules, error) {
-	f, err := dir.Open(ignoreFile)
+	// Opening a pipe would wait for a writer, for ever and whatever signal comes.
+	f, err := dir.OpenFile(ignoreFile, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
@@ -79,6 +81,9 @@ func readIgnore(dir *os.Root) (ignoreRules, error) {
 		return nil, err
 	}
 	defer f.Close()
+	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
+		return nil, errors.Join(fmt.Errorf("%s is no file of patterns", ignoreFile), err)
+	}
 	text, err := io.ReadAll(io.LimitReader(f, maxIgnore+1))
 	switch {
 	case err != nil:
