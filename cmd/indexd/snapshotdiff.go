@@ -41,7 +41,11 @@ func (a *app) snapshotDiff(cmd *cobra.Command, p *portal, from, to string) error
 		if err != nil {
 			return err
 		}
-		if sides[i], err = p.OpenID(ctx, id); err != nil {
+		if sides[i], err = p.OpenID(ctx, id); errors.Is(err, snapshot.ErrSwept) {
+			// It never comes back: unlike a reader that was overtaken, who asked for it is not told to try later.
+			return &statusError{exitFailed, fmt.Errorf("%w; \"indexd snapshot status %s\" tells which may be read", err, p.title)}
+		}
+		if err != nil {
 			return err
 		}
 	}
