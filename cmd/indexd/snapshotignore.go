@@ -44,8 +44,8 @@ func parseIgnore(patterns []string) (rules ignoreRules, err error) {
 		r.pattern = strings.TrimPrefix(r.pattern, "/")
 		switch {
 		case strings.HasPrefix(p, "!"):
-			return nil, fmt.Errorf("the pattern %.200q would take back another one, which is not possible here; write \\! for a name "+
-				"that begins with !", p)
+			return nil, fmt.Errorf("the pattern %.200q would take back another one, which is not possible here; write \\! where a name "+
+				"begins with one", p)
 		case r.pattern == "" || !doublestar.ValidatePattern(r.pattern):
 			return nil, fmt.Errorf("the pattern %.200q is none that can be used; write one such as *.tmp, cache/ or logs/**/*.gz", p)
 		}
