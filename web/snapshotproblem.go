@@ -32,7 +32,8 @@ func snapshotProblem(err error) *problem {
 		p.action = "Publish again; the server's log names the part."
 	case errors.Is(err, snapshot.ErrDamaged):
 		p.status, p.code = http.StatusInternalServerError, codePartCorrupt
-		p.detail, p.action = "A part of the generation is not as it was published.", "Publish again; the server's log names the part."
+		p.detail, p.action = "A part of the generation is not as it was published.",
+			"Publish again, with another grace if it is unchanged; the server's log names the part."
 	case errors.Is(err, snapshot.ErrLost):
 		p.code, p.detail = codeSnapshotLost, "The pointer of the snapshot is missing, and there are generations; nothing was done."
 		p.action = "Restore it from a backup, or delete the generations; the server's log names both."

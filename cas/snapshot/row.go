@@ -105,20 +105,30 @@ func decodeRows(from io.Reader, fn func(Row) error) error {
 	}
 }
 
-// parseRow reads a line. What the decoder would replace by U+FFFD is refused: it would be another path.
+// parseRow reads a line. What the decoder would replace by U+FFFD is refused: it would be another path. So is a line without
+// a size or a time: they would be 0, and of the year 1.
 func parseRow(line []byte) (Row, error) {
 	if !utf8.Valid(line) || loneSurrogate(line) {
 		return Row{}, fmt.Errorf("%w: %.200q is not valid UTF-8", ErrRow, line)
 	}
-	var r Row
+	var is struct {
+		Path   string     `json:"path"`
+		Size   *int64     `json:"size"`
+		MTime  *time.Time `json:"mtime"`
+		Digest string     `json:"digest"`
+	}
 	d := json.NewDecoder(bytes.NewReader(line))
 	d.DisallowUnknownFields()
-	if err := d.Decode(&r); err != nil {
+	if err := d.Decode(&is); err != nil {
 		return Row{}, fmt.Errorf("%w: %w", ErrRow, err)
 	}
 	if len(bytes.TrimSpace(line[d.InputOffset():])) > 0 {
 		return Row{}, fmt.Errorf("%w: more than one value", ErrRow)
 	}
+	if is.Size == nil || is.MTime == nil {
+		return Row{}, fmt.Errorf("%w: %.200q has no size, or no mtime", ErrRow, is.Path)
+	}
+	r := Row{is.Path, *is.Size, *is.MTime, is.Digest}
 	return r, r.Check()
 }
 

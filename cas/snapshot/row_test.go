@@ -106,6 +106,11 @@ func TestNDJSON(t *testing.T) {
 		{"[" + line + "]", nil, "line 1"},
 		{strings.Replace(line, `"size"`, `"length"`, 1), nil, "length"},
 		{strings.Replace(line, `:1,`, `:1.5,`, 1), nil, "line 1"},
+		{`{"path":"a"}`, nil, "no size"},
+		{strings.Replace(line, `"size":1,`, "", 1), nil, "no size, or no mtime"},
+		{strings.Replace(line, `"size":1`, `"size":null`, 1), nil, "no size, or no mtime"},
+		{`{"path":"a","size":1,"digest":""}`, nil, "no size, or no mtime"},
+		{`{"path":"a","size":1,"mtime":"2026-11-30T12:00:00Z"}`, []string{"a"}, ""},
 		{path(".."), nil, `".."`},
 		{strings.Repeat(" ", 65<<10) + line, nil, "more than 65536 bytes"},
 	} {

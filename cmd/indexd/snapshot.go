@@ -96,8 +96,11 @@ func (p *portal) explain(err error) error {
 		return &advisedError{err, "that is what --allow-empty is for"}
 	case errors.Is(err, snapshot.ErrSwept):
 		return &statusError{exitBusy, fmt.Errorf("%w; "+status+" tells which are there", err)}
-	case errors.Is(err, snapshot.ErrMissing), errors.Is(err, snapshot.ErrDamaged):
+	case errors.Is(err, snapshot.ErrMissing):
 		return &advisedError{err, "something else has deleted or changed it, such as a lifecycle rule: publish again"}
+	case errors.Is(err, snapshot.ErrDamaged):
+		// Of damage that keeps the size a listing tells nothing: see Publish.
+		return &advisedError{err, "something else has changed it: publish again, with another --grace if it says unchanged"}
 	case errors.Is(err, snapshot.ErrLost):
 		return err // it says what to do
 	case errors.Is(err, cas.ErrCorrupt):

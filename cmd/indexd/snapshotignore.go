@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"strings"
+	"syscall"
 
 	"github.com/bmatcuk/doublestar/v4"
 )
@@ -71,20 +72,18 @@ func (rules ignoreRules) match(path string) bool {
 
 // readIgnore reads the patterns of the ignoreFile in a directory, if there is one.
 func readIgnore(dir *os.Root) (ignoreRules, error) {
-	info, err := dir.Stat(ignoreFile)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
+	// Opening a pipe would wait for a writer, for ever and whatever signal comes.
+	f, err := dir.OpenFile(ignoreFile, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
-	case err != nil:
-		return nil, err
-	case !info.Mode().IsRegular(): // opening a pipe would wait for a writer
-		return nil, fmt.Errorf("%s is no regular file", ignoreFile)
 	}
-	f, err := dir.Open(ignoreFile)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
+	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
+		return nil, errors.Join(fmt.Errorf("%s is no file of patterns", ignoreFile), err)
+	}
 	text, err := io.ReadAll(io.LimitReader(f, maxIgnore+1))
 	switch {
 	case err != nil:

@@ -113,7 +113,7 @@ func startPublishers(ctx context.Context, all []*publisher) (stop func()) {
 	}
 }
 
-// run publishes until ctx ends. A tick that comes while it publishes is skipped.
+// run publishes until ctx ends. Of the ticks that come while it publishes one is made up for, at once; the others are skipped.
 func (p *publisher) run(ctx context.Context) {
 	tick := time.NewTicker(p.every)
 	defer tick.Stop()

@@ -15,8 +15,9 @@ func (a *app) snapshotStatusCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "status NAMESPACE/NAME",
 		Short: "Tell what is published, since when and by whom",
-		Long: `Tell what is published, since when, and by which class: a scheduler is a server that publishes at intervals, an
-operator a command or a client. Earlier generations are listed as long as they may be read.`,
+		Long: `Tell what is published, since when, and by which class: a scheduler is a server that publishes at intervals, an operator
+a command or a client. Earlier generations are listed that could be read when it was published; past the grace a sweep takes
+them.`,
 		Args: takes(1, 1, "one NAMESPACE/NAME"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.withSnapshot(cmd, args[0], func(p *portal) error {

@@ -9,6 +9,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
@@ -46,10 +47,35 @@ func (s *source) check() error {
 	case !info.IsDir():
 		return fmt.Errorf("%.200q is no directory; give the one whose files are to be published", s.dir)
 	}
-	if own, err := os.Stat(s.bucket); s.bucket != "" && err == nil && os.SameFile(own, info) {
-		return fmt.Errorf("%.200q is the bucket itself; give another directory, or another --bucket", s.dir)
+	return s.outside()
+}
+
+// outside returns an error if the directory is the bucket, or in it: each publication would be a change, and make the next.
+func (s *source) outside() error {
+	if s.bucket == "" {
+		return nil
 	}
-	return nil
+	own, err := os.Stat(s.bucket)
+	if err != nil {
+		return nil // a bucket that is not there has nothing in it
+	}
+	dir, err := filepath.EvalSymlinks(s.dir)
+	if err == nil {
+		dir, err = filepath.Abs(dir)
+	}
+	if err != nil {
+		return err
+	}
+	for {
+		if info, err := os.Stat(dir); err == nil && os.SameFile(own, info) {
+			return fmt.Errorf("%.200q is the bucket itself, or in it; give another directory, or another bucket", s.dir)
+		}
+		above := filepath.Dir(dir)
+		if above == dir {
+			return nil
+		}
+		dir = above
+	}
 }
 
 // walk calls add with each regular file below the directory, in ascending byte order of the paths. Links are not followed, and
@@ -82,6 +108,9 @@ func (w *walker) begin() error {
 		return err
 	}
 	defer root.Close()
+	if err := w.outside(); err != nil {
+		return err
+	}
 	was, err := root.Stat(".")
 	if err != nil {
 		return err
@@ -189,7 +218,7 @@ func gone(err error) error {
 func (w *walker) below(dir *os.Root, name, path string) error {
 	info, err := dir.Lstat(name)
 	if err != nil {
-		return gone(err)
+		return fmt.Errorf("looking at %q: %w", path, gone(err))
 	}
 	if !info.IsDir() {
 		return errVanished
@@ -200,11 +229,16 @@ func (w *walker) below(dir *os.Root, name, path string) error {
 	}
 	sub, err := dir.OpenRoot(name)
 	if err != nil {
-		return gone(err)
+		return fmt.Errorf("reading the directory %q: %w", path, gone(err))
 	}
 	defer sub.Close()
+	// One that may be listed and not entered is refused here, and is still there.
+	opened, err := sub.Stat(".")
+	if err != nil {
+		return fmt.Errorf("reading the directory %q: %w", path, gone(err))
+	}
 	// A link that has taken its place would be followed.
-	if opened, err := sub.Stat("."); err != nil || !os.SameFile(opened, info) {
+	if !os.SameFile(opened, info) {
 		return errVanished
 	}
 	return w.directory(sub, path)
@@ -214,7 +248,7 @@ func (w *walker) below(dir *os.Root, name, path string) error {
 func (w *walker) file(dir *os.Root, name, path string) error {
 	info, err := dir.Lstat(name)
 	if err != nil {
-		return gone(err)
+		return fmt.Errorf("looking at %q: %w", path, gone(err))
 	}
 	if !info.Mode().IsRegular() {
 		return errVanished

@@ -192,6 +192,25 @@ func TestWalk_RootGone(t *testing.T) {
 	}
 }
 
+// TestWalk_Bucket: what is published into the bucket itself would be a change, and be published again and again. That serve
+// looks at no directory before it walks makes the walk refuse it.
+func TestWalk_Bucket(t *testing.T) {
+	f := newForest(t, "bucket/a", "bucket/sub/deep/b", "else/c")
+	f.check(os.Symlink(f.at("bucket/sub"), f.at("else/link")))
+	for dir, refused := range map[string]bool{
+		"bucket": true, "bucket/sub": true, "bucket/sub/deep": true, "else/link": true, "else/link/deep": true, "else": false, ".": false,
+	} {
+		s := source{dir: f.at(dir), bucket: f.at("bucket")}
+		_, err := s.walk(t.Context(), func(snapshot.Row) error { return nil }, nil)
+		if got := err != nil && strings.Contains(err.Error(), "is the bucket itself, or in it"); got != refused {
+			t.Errorf("%s: %v", dir, err)
+		}
+		if (s.check() != nil) != refused {
+			t.Errorf("%s: checked: %v", dir, s.check())
+		}
+	}
+}
+
 // TestWalk_Stopped: a walk ends with its context, a read of a large file too.
 func TestWalk_Stopped(t *testing.T) {
 	f := newForest(t, "a", "b")
@@ -265,6 +284,23 @@ func TestIgnore(t *testing.T) {
 	for _, wrong := range []string{"", "/", "!x", "[", "{a", `a\`} {
 		if _, err := parseIgnore([]string{wrong}); err == nil {
 			t.Errorf("%q is taken", wrong)
+		}
+	}
+}
+
+// TestIgnore_NoFile: what has the name of the file of patterns, and is none, publishes nothing, and holds nobody up.
+func TestIgnore_NoFile(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("it has no such pipes")
+	}
+	for name, entry := range map[string]func(string) error{
+		"a directory": func(path string) error { return os.Mkdir(path, 0o755) },
+		"a pipe":      func(path string) error { return syscall.Mkfifo(path, 0o644) },
+	} {
+		f := newForest(t, "a")
+		f.check(entry(f.at(ignoreFile)))
+		if got, _, err := f.walk(source{}, nil); err == nil || !strings.Contains(err.Error(), ".indexdignore is no file of patterns") {
+			t.Errorf("%s: %q, %v", name, got, err)
 		}
 	}
 }

@@ -1,9 +1,9 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"maps"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -156,17 +156,19 @@ func TestSnapshot_Interrupted(t *testing.T) {
 	writeFile(t, dir, "c")
 	for _, sig := range []os.Signal{os.Interrupt, syscall.SIGKILL} {
 		cmd := w.command("snapshot", "publish", dir, "team/files")
-		w.s.Plan(s3d.Fault{Op: s3d.PutObject, Key: isIndex, Kind: s3d.Before(func() {
-			if err := cmd.Process.Signal(sig); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		// It is not answered before the process has ended, and then refused: it comes to no end, and leaves nothing late.
+		ended := make(chan struct{})
+		w.s.Plan(s3d.Fault{Op: s3d.PutObject, Key: isIndex, Kind: s3d.Judge(func(*http.Request) (int, string) {
+			if err := cmd.Process.Signal(sig); err != nil {
 				t.Error(err)
 			}
+			<-ended
+			return http.StatusServiceUnavailable, "SlowDown"
 		})})
 		status, stdout, stderr := runChild(t, cmd)
+		close(ended)
 		w.s.Forgive()
-		if sig == os.Interrupt && status == exitDone {
-			continue // it came to its end first
-		}
-		if stdout != "" || sig == os.Interrupt && !strings.Contains(stderr, "interrupted: ") {
+		if stdout != "" || sig == os.Interrupt && (status != exitFailed || !strings.Contains(stderr, "interrupted: ")) {
 			t.Errorf("%v: exit status %d, %q, %s", sig, status, stdout, stderr)
 		}
 	}
