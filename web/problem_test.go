@@ -67,7 +67,7 @@ func refusals() []refusal {
 	published := func(do func(s *site, part string), ask func(*site) answer) func(*site) answer {
 		return func(s *site) answer {
 			id := decode[api.SnapshotPublication](first(s).want(http.StatusCreated)).Current.Id
-			do(s, generationsKey+id+"/000000")
+			do(s, generationsKey+id+"_000000")
 			return ask(s)
 		}
 	}
@@ -265,7 +265,7 @@ func refusals() []refusal {
 			return s.get(listings)
 		}},
 		{"snapshot_lost", 503, func(s *site) answer {
-			s.put(generationsKey+"00000000000000000007-A-B.6/claim", "{}")
+			s.put(generationsKey+"00000000000000000007-A-B.6_claim", "{}")
 			return first(s)
 		}},
 		{"snapshot_corrupt", 503, func(s *site) answer { s.put(string(pointerKey), "secret"); return first(s) }},

@@ -227,8 +227,8 @@ func TestPointer_Lost(t *testing.T) {
 	holds(t, s, 2, "a")
 
 	c := membucket.New(nil)
-	put(t, c, root+"generations/00000000000000000003-RT5-0.0/claim", `{"class":"operator"}`)
-	put(t, c, root+"generations/foreign/claim", "")
+	put(t, c, root+"generations/00000000000000000003-RT5-0.0_claim", `{"class":"operator"}`)
+	put(t, c, root+"generations/foreign_claim", "")
 	r := publish(t, tiny(t, c), tree(1, "a"), snapshot.Published)
 	if r.ID.Number != 4 || r.Swept.Generations != 1 || r.Swept.Keys != 1 {
 		t.Errorf("%+v", r)
@@ -276,8 +276,9 @@ func TestSweep_Foreign(t *testing.T) {
 	b := membucket.New(nil)
 	s := tiny(t, b)
 	publish(t, s, tree(1, "a"), snapshot.Published)
-	others := []bucket.Key{root + "generations/x", root + "generations/7-a-b.1/claim", root + "generations/" + someID, root + "else",
-		snapshot.Root + "team/files2/generations/" + someID + "/claim", root + "generations/" + someID + "x/", root + "generations/" + someID + "/"}
+	others := []bucket.Key{root + "generations/x", root + "generations/7-a-b.1_claim", root + "generations/" + someID, root + "else",
+		snapshot.Root + "team/files2/generations/" + someID + "_claim", root + "generations/" + someID + "x_", root + "generations/" + someID + "_",
+		root + "generations/" + someID + "_000000/x", root + "generations/" + someID + "/claim"}
 	for _, key := range others {
 		put(t, b, key, "x")
 	}
@@ -288,8 +289,8 @@ func TestSweep_Foreign(t *testing.T) {
 	for _, key := range others {
 		body(t, b, key)
 	}
-	put(t, b, root+"generations/"+someID+"/claim", "")
-	put(t, b, root+"generations/"+someID+"/000000", "")
+	put(t, b, root+"generations/"+someID+"_claim", "")
+	put(t, b, root+"generations/"+someID+"_000000", "")
 	if swept, err := s.Sweep(t.Context()); err != nil || swept != (snapshot.Swept{Generations: 1, Keys: 2}) {
 		t.Errorf("%+v, %v", swept, err)
 	}

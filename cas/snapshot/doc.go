@@ -7,9 +7,9 @@
 // # In the bucket
 //
 //	_indexd/snapshot/<namespace>/<name>/pointer                  the document, of format "snapshot/1"
-//	_indexd/snapshot/<namespace>/<name>/generations/<id>/claim   says that <id> is being made, and by which class
-//	_indexd/snapshot/<namespace>/<name>/generations/<id>/index   the parts, as JSON, of format "snapshot-index/1"
-//	_indexd/snapshot/<namespace>/<name>/generations/<id>/<part>  rows, as gzipped NDJSON; <part> has 6 digits, from 000000
+//	_indexd/snapshot/<namespace>/<name>/generations/<id>_claim   says that <id> is being made, and by which class
+//	_indexd/snapshot/<namespace>/<name>/generations/<id>_index   the parts, as JSON, of format "snapshot-index/1"
+//	_indexd/snapshot/<namespace>/<name>/generations/<id>_<part>  rows, as gzipped NDJSON; <part> has 6 digits, from 000000
 //
 // An id is <number>-<nonce>-<created>.<seq>: the number of the generation with 20 digits, 130 random bits in base 32, and the
 // state of the pointer that it is to replace, by the nonce of its incarnation and its seq, "0.0" for there being none. A

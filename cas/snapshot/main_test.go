@@ -182,14 +182,14 @@ func as(t testing.TB, s bucket.Objects, was map[bucket.Key]string) {
 
 // file is a key of a generation.
 func file(id snapshot.ID, name string) bucket.Key {
-	return bucket.Key(root + "generations/" + id.String() + "/" + name)
+	return bucket.Key(root + "generations/" + id.String() + "_" + name)
 }
 
 // generations are the ids that a store has something of.
 func generations(t testing.TB, s bucket.Objects) (ids []string) {
 	t.Helper()
 	for _, key := range keys(t, s, root+"generations/") {
-		id, _, _ := strings.Cut(strings.TrimPrefix(string(key), root+"generations/"), "/")
+		id, _, _ := strings.Cut(strings.TrimPrefix(string(key), root+"generations/"), "_")
 		if !slices.Contains(ids, id) {
 			ids = append(ids, id)
 		}

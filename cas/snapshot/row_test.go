@@ -227,7 +227,7 @@ func TestIDs_OutOfReach(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			b := membucket.New(nil)
 			if name == "numbers used up" {
-				put(t, b, root+"generations/09223372036854775807-RT5-0.0/claim", `{"class":"operator"}`)
+				put(t, b, root+"generations/09223372036854775807-RT5-0.0_claim", `{"class":"operator"}`)
 			}
 			was := content(t, b)
 			if _, err := on(t, b, opts).Publish(t.Context(), tree(1, "a"), nil); !errors.Is(err, snapshot.ErrStage) {

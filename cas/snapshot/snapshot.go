@@ -123,11 +123,19 @@ func New(store Store, namespace, name string, opts *Options) (*Snapshot, error) 
 
 func (s *Snapshot) root() string { return Root + s.namespace + "/" + s.name + "/" }
 
-// generations is where they are, below the root of a snapshot.
+// generations is where they are, below the root of a snapshot. Their files are not in directories of their own: on a directory
+// each generation would leave one behind.
 const generations = "generations/"
 
 func (s *Snapshot) key(id ID, file string) bucket.Key {
-	return bucket.Key(s.root() + generations + id.String() + "/" + file)
+	return bucket.Key(s.root() + generations + id.String() + "_" + file)
+}
+
+// cutFile parts what is below generations in a key.
+func cutFile(rest string) (id ID, file string, ok bool) {
+	text, file, _ := strings.Cut(rest, "_")
+	id, err := ParseID(text)
+	return id, file, err == nil && file != "" && !strings.Contains(file, "/")
 }
 
 func (s *Snapshot) wrap(doing string, err error) error {

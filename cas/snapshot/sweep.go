@@ -61,12 +61,9 @@ func (s *Snapshot) list(ctx context.Context) (staged, error) {
 			found.asOf, found.host = p.Now, s.opts.Now() // not before the request: it may have been sent again
 		}
 		for _, o := range p.Objects {
-			text, file, ok := strings.Cut(strings.TrimPrefix(string(o.Key), prefix), "/")
-			id, err := ParseID(text)
-			if !ok || err != nil || file == "" {
-				continue
+			if id, _, ok := cutFile(strings.TrimPrefix(string(o.Key), prefix)); ok {
+				found.files[id] = append(found.files[id], o)
 			}
-			found.files[id] = append(found.files[id], o)
 		}
 		return nil
 	})
@@ -103,7 +100,7 @@ func (f staged) follows() bool {
 func (f staged) whole(is Info) error {
 	parts, bytes, index := 0, int64(0), int64(-1)
 	for _, o := range f.files[is.ID] {
-		switch path.Base(string(o.Key)) {
+		switch _, file, _ := cutFile(path.Base(string(o.Key))); file {
 		case "claim":
 		case "index":
 			index = o.Size

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -23,7 +22,7 @@ import (
 type attic struct {
 	t     *testing.T
 	store manifest.Store
-	log   bytes.Buffer
+	log   lockedBuffer
 }
 
 func newAttic(t *testing.T, opts *membucket.Options) *attic {

@@ -92,13 +92,25 @@ func (w *wire) run(args ...string) (status int, stdout, stderr string) {
 
 func runChild(t *testing.T, cmd *exec.Cmd) (status int, stdout, stderr string) {
 	t.Helper()
+	return startChild(t, cmd)()
+}
+
+// startChild returns once the child has a process; what it returns waits for its end.
+func startChild(t *testing.T, cmd *exec.Cmd) (wait func() (status int, stdout, stderr string)) {
+	t.Helper()
 	var out, told bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &told
-	var exit *exec.ExitError
-	if err := cmd.Run(); err != nil && !errors.As(err, &exit) {
+	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	return cmd.ProcessState.ExitCode(), out.String(), told.String()
+	return func() (int, string, string) {
+		t.Helper()
+		var exit *exec.ExitError
+		if err := cmd.Wait(); err != nil && !errors.As(err, &exit) {
+			t.Fatal(err)
+		}
+		return cmd.ProcessState.ExitCode(), out.String(), told.String()
+	}
 }
 
 func (w *wire) must(args ...string) string {

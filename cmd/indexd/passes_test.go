@@ -41,6 +41,13 @@ func (b *lockedBuffer) take() string {
 	return b.buf.String()
 }
 
+// String returns what was written and not taken yet.
+func (b *lockedBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.String()
+}
+
 // A slowDelete waits before it deletes, whatever becomes of its context.
 type slowDelete struct {
 	*membucket.Bucket

@@ -87,10 +87,10 @@ func TestServe_OtherRules(t *testing.T) {
 		t.Errorf("status %d: %s", status, change.stderr)
 	}
 	again := child(t, "indexd", "serve", "--listen", "127.0.0.1:0", "--bucket", data, "--config", config("4h"), "--reconfigure")
+	wait := startChild(t, again)
 	defer time.AfterFunc(time.Minute, func() { again.Process.Kill() }).Stop() // it would serve if it were not busy
-	out, err := again.CombinedOutput()
-	if again.ProcessState.ExitCode() != exitBusy || !strings.Contains(string(out), "changing already") {
-		t.Errorf("%v: %s", err, out)
+	if status, _, stderr := wait(); status != exitBusy || !strings.Contains(stderr, "changing already") {
+		t.Errorf("exit status %d: %s", status, stderr)
 	}
 	if _, err := os.Stat(old); err != nil {
 		t.Error(err)

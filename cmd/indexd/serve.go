@@ -99,7 +99,7 @@ func (a *app) serve(cmd *cobra.Command, reconfigure bool, maxUpload int64) error
 	if err != nil {
 		return err
 	}
-	passes := newPasses(cmd.Context(), b, trial.usable, log)
+	passes := newPasses(cmd.Context(), b, trial.within(trialTime), log) // nobody looks at a page meanwhile
 	defer passes.end()
 	handler, err := web.New(indexes, readiness(b), &web.Options{
 		Log: log, Prices: b.prices(), Notice: func() string { return rulesNotice(indexes) },

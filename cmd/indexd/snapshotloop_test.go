@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"log/slog"
@@ -9,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -33,18 +33,25 @@ func TestPublisher(t *testing.T) {
 			}
 			return s
 		}
-		var log bytes.Buffer
+		var log lockedBuffer
+		var hook atomic.Pointer[func()] // what happens when what was walked is staged, and not published yet
 		p := &publisher{
 			snapshot: open(snapshot.Scheduler), namespace: "team", name: "files", every: time.Minute, source: source{dir: dir},
 			log: slog.New(slog.NewJSONHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 		}
+		p.opts.Progress = func(int, int) {
+			if do := hook.Load(); do != nil {
+				(*do)()
+			}
+		}
 		stop := startPublishers(t.Context(), []*publisher{p})
 		other := open(snapshot.Operator)
 		overtake := func(path string) {
-			p.opts.Progress = func(int, int) { // what is walked is staged, and not published yet
-				p.opts.Progress = nil
+			do := func() {
+				hook.Store(nil)
 				publishOne(t, other, path)
 			}
+			hook.Store(&do)
 		}
 		for i, step := range []struct {
 			do   func()
@@ -71,7 +78,8 @@ func TestPublisher(t *testing.T) {
 		}
 		// What is under way comes to its end first.
 		held, stopped := make(chan bool), make(chan bool)
-		p.opts.Progress = func(int, int) { <-held }
+		wait := func() { <-held }
+		hook.Store(&wait)
 		writeFile(t, dir, "c")
 		time.Sleep(time.Minute)
 		synctest.Wait()
@@ -85,8 +93,8 @@ func TestPublisher(t *testing.T) {
 		close(held)
 		<-stopped
 		time.Sleep(time.Hour)
-		if log.Len() > 0 {
-			t.Errorf("after it was stopped: %s", &log)
+		if text := log.take(); text != "" {
+			t.Errorf("after it was stopped: %s", text)
 		}
 		info, rows, err := open("").Read(t.Context())
 		if err != nil || info.Class != snapshot.Scheduler || len(rows) != 2 {
@@ -117,15 +125,15 @@ func publishOne(t *testing.T, s *snapshot.Snapshot, path string) {
 }
 
 // logged takes what the log says: of each line level, message, generation and, of who was overtaken, the pointer.
-func logged(t *testing.T, log *bytes.Buffer) string {
+func logged(t *testing.T, log *lockedBuffer) string {
 	t.Helper()
 	var lines []string
-	for line := range bytes.Lines(log.Bytes()) {
+	for line := range strings.Lines(log.take()) {
 		var l struct {
 			Level, Msg, Namespace, Name, Class string
 			Generation, Pointer                uint64
 		}
-		check(t, json.Unmarshal(line, &l))
+		check(t, json.Unmarshal([]byte(line), &l))
 		if l.Namespace != "team" || l.Name != "files" || l.Class != "scheduler" {
 			t.Errorf("%s", line)
 		}
@@ -138,7 +146,6 @@ func logged(t *testing.T, log *bytes.Buffer) string {
 		}
 		lines = append(lines, text)
 	}
-	log.Reset()
 	return strings.Join(lines, "\n")
 }
 

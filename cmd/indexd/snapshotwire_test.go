@@ -21,7 +21,7 @@ const (
 )
 
 func isIndex(key string) bool {
-	return strings.HasPrefix(key, wireGenerations) && strings.HasSuffix(key, "/index")
+	return strings.HasPrefix(key, wireGenerations) && strings.HasSuffix(key, "_index")
 }
 
 func isPointer(key string) bool { return key == wirePointer }
@@ -41,7 +41,7 @@ func (w *wire) generations() map[string]int {
 	found := map[string]int{}
 	for _, k := range w.s.Keys("bucket") {
 		if rest, ok := strings.CutPrefix(k, wireGenerations); ok {
-			id, _, _ := strings.Cut(rest, "/")
+			id, _, _ := strings.Cut(rest, "_")
 			found[id]++
 		}
 	}
@@ -136,7 +136,7 @@ func TestSnapshot_WireFailures(t *testing.T) {
 	}
 	// A part that something else deletes.
 	for _, k := range w.s.Keys("bucket") {
-		if strings.HasPrefix(k, wireGenerations) && strings.HasSuffix(k, "/000000") {
+		if strings.HasPrefix(k, wireGenerations) && strings.HasSuffix(k, "_000000") {
 			w.s.Forget("bucket", k)
 		}
 	}
@@ -157,15 +157,18 @@ func TestSnapshot_Interrupted(t *testing.T) {
 	for _, sig := range []os.Signal{os.Interrupt, syscall.SIGKILL} {
 		cmd := w.command("snapshot", "publish", dir, "team/files")
 		// It is not answered before the process has ended, and then refused: it comes to no end, and leaves nothing late.
-		ended := make(chan struct{})
+		started, ended := make(chan struct{}), make(chan struct{})
 		w.s.Plan(s3d.Fault{Op: s3d.PutObject, Key: isIndex, Kind: s3d.Judge(func(*http.Request) (int, string) {
+			<-started
 			if err := cmd.Process.Signal(sig); err != nil {
 				t.Error(err)
 			}
 			<-ended
 			return http.StatusServiceUnavailable, "SlowDown"
 		})})
-		status, stdout, stderr := runChild(t, cmd)
+		wait := startChild(t, cmd)
+		close(started)
+		status, stdout, stderr := wait()
 		close(ended)
 		w.s.Forgive()
 		if stdout != "" || sig == os.Interrupt && (status != exitFailed || !strings.Contains(stderr, "interrupted: ")) {
@@ -216,7 +219,7 @@ func TestSnapshot_SweptWhileRead(t *testing.T) {
 	other := t.TempDir()
 	writeFile(t, other, "a")
 	for i, args := range [][]string{{"ls", "team/files"}, {"ls", "team/files", "a"}, {"diff", "team/files", "current", "current"}} {
-		w.s.Plan(s3d.Fault{Op: s3d.GetObject, Key: func(key string) bool { return strings.HasSuffix(key, "/000000") },
+		w.s.Plan(s3d.Fault{Op: s3d.GetObject, Key: func(key string) bool { return strings.HasSuffix(key, "_000000") },
 			Kind: s3d.Before(func() { w.rival(other, fmt.Sprint(i), "--grace", "0") })})
 		status, stdout, stderr := w.run(append([]string{"snapshot"}, args...)...)
 		w.s.Forgive()
