@@ -7,7 +7,6 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
-	"path"
 	"strings"
 	"testing"
 
@@ -263,7 +262,7 @@ func (l *losing) Save(ctx context.Context, key bucket.Key, body []byte, p cas.Pr
 	}
 	return v, l.List(ctx, bucket.ListRequest{Prefix: root}, func(p bucket.Page) error {
 		for _, o := range p.Objects {
-			if path.Base(string(o.Key)) == l.name {
+			if strings.HasSuffix(string(o.Key), "_"+l.name) {
 				return errors.Join(l.Delete(ctx, []bucket.Key{o.Key})...)
 			}
 		}

@@ -6,7 +6,6 @@ import (
 	"log"
 	"net/http"
 	"net/http/httptest"
-	"path"
 	"strings"
 	"testing"
 	"time"
@@ -59,7 +58,7 @@ func later(release <-chan struct{}) kind {
 
 // of is the kind of an object.
 func of(key string) string {
-	name := path.Base(key)
+	name := key[strings.LastIndexAny(key, "/_")+1:]
 	if strings.Trim(name, "0123456789") == "" {
 		return "part"
 	}
