@@ -42,7 +42,7 @@ test-real: testreal
 	INDEXD_PROCESSES=32 $(GO) test -count=1 -timeout 10m -run 'TestProcesses_Increments' -v ./blobindex/bucket/dirbucket
 	INDEXD_SOAK=60s $(GO) test -count=1 -timeout 10m -run 'TestSoak' -v ./cmd/indexd
 	INDEXD_MANIFEST_SOAK=90s $(GO) test -count=1 -timeout 10m -run 'TestManifestSoak' -v ./cmd/indexd
-	INDEXD_TIMED=1 $(GO) test -count=1 -timeout 10m -run 'TestProcesses_Lease' -v ./cas/lease
+	INDEXD_TIMED=1 $(GO) test -count=1 -timeout 10m -parallel 6 -run 'TestProcesses_Lease' -v ./cas/lease
 	INDEXD_TIMED=1 $(GO) test -count=1 -timeout 15m -run 'TestProcesses_Prune' -v ./cmd/indexd
 	INDEXD_SNAPSHOT_SOAK=60s $(GO) test -count=1 -timeout 10m -run 'TestSnapshotSoak' -v ./cmd/indexd
 	bin/testreal

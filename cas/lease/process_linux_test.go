@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"strings"
@@ -13,28 +14,39 @@ import (
 	"time"
 
 	"github.com/blobindex/indexd/blobindex/bucket/dirbucket"
+	"github.com/blobindex/indexd/blobindex/bucket/openbucket"
+	"github.com/blobindex/indexd/cas"
 	"github.com/blobindex/indexd/cas/lease"
+	"github.com/blobindex/indexd/fakes/gcsd"
+	"github.com/blobindex/indexd/fakes/s3d"
 )
 
-// childDir is the directory of the bucket, in the environment of a process of these tests.
-const childDir = "LEASE_TEST_DIR"
+// The environment of a process of these tests: the bucket's address, and how far its wall clock is ahead.
+const (
+	childBucket = "LEASE_TEST_BUCKET"
+	childAhead  = "LEASE_TEST_AHEAD"
+)
 
 // TestChild is a process of TestProcesses_Lease, and no test: it waits for the lease, says which term it has got, and then
 // answers each line of its input by whether its check passes. At the end of its input it lets go of the lease.
 func TestChild(t *testing.T) {
-	dir := os.Getenv(childDir)
-	if dir == "" {
+	address := os.Getenv(childBucket)
+	if address == "" {
 		t.Skip("it is run by TestProcesses_Lease")
 	}
-	if err := child(context.Background(), dir); err != nil {
+	if err := child(context.Background(), address); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
 	os.Exit(0)
 }
 
-func child(ctx context.Context, dir string) error {
-	l, err := inDirectory(dir, lease.Operator)
+func child(ctx context.Context, address string) error {
+	ahead, err := time.ParseDuration(os.Getenv(childAhead))
+	if err != nil {
+		return err
+	}
+	l, err := at(ctx, address, lease.Operator, ahead)
 	if err != nil {
 		return err
 	}
@@ -53,12 +65,19 @@ func child(ctx context.Context, dir string) error {
 	return h.Release(ctx)
 }
 
-func inDirectory(dir string, class lease.Class) (*lease.Lease, error) {
-	b, err := dirbucket.Open(dir, nil)
+// at is the lease of a bucket, for a process whose wall clock is that far ahead.
+func at(ctx context.Context, address string, class lease.Class, ahead time.Duration) (*lease.Lease, error) {
+	l, err := openbucket.Parse(address)
 	if err != nil {
 		return nil, err
 	}
-	return lease.New(b, "running", class, &lease.Options{TTL: lease.MinTTL})
+	b, err := l.Open(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return lease.New(b.(cas.Store), "running", class, &lease.Options{
+		TTL: lease.MinTTL, Clock: lease.Clock{Wall: func() time.Time { return time.Now().Add(ahead) }},
+	})
 }
 
 // A running process is one of TestChild.
@@ -69,14 +88,15 @@ type running struct {
 	out *bufio.Reader
 }
 
-func run(t *testing.T, dir string) *running {
+func run(t *testing.T, address string, ahead time.Duration, env ...string) *running {
 	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
 	r := &running{t: t, cmd: exec.CommandContext(t.Context(), self, "-test.run=^TestChild$")}
-	r.cmd.Env, r.cmd.Stderr = append(os.Environ(), childDir+"="+dir), os.Stderr
+	r.cmd.Env, r.cmd.Stderr = append(os.Environ(), childBucket+"="+address, childAhead+"="+ahead.String()), os.Stderr
+	r.cmd.Env = append(r.cmd.Env, env...)
 	if r.in, err = r.cmd.StdinPipe(); err != nil {
 		t.Fatal(err)
 	}
@@ -156,13 +176,13 @@ func TestProcesses_Lease(t *testing.T) {
 			if _, err := dirbucket.Create(dir, nil); err != nil {
 				t.Fatal(err)
 			}
-			l, err := inDirectory(dir, lease.Scheduler)
+			l, err := at(t.Context(), dir, lease.Scheduler, 0)
 			if err != nil {
 				t.Fatal(err)
 			}
-			one := run(t, dir)
+			one := run(t, dir, 0)
 			one.says("got 1")
-			two := run(t, dir)
+			two := run(t, dir, 0)
 			renewed(t, l)
 			st := renewed(t, l)
 			one.ask()
@@ -199,5 +219,70 @@ func TestProcesses_Lease(t *testing.T) {
 				t.Errorf("at the end it is %+v, %v", st, err)
 			}
 		})
+	}
+}
+
+// TestProcesses_LeaseClocks: the wall clock of one of two processes is wrong, on a directory and on servers of S3 and Cloud
+// Storage. Who holds the lease keeps it for as long as it renews it, and the other one gets it when it is killed, no sooner than
+// its TTL after its last renewal. With INDEXD_TIMED=1 in the environment: it takes a minute and a half.
+func TestProcesses_LeaseClocks(t *testing.T) {
+	if os.Getenv("INDEXD_TIMED") != "1" {
+		t.Skip("it takes a minute and a half; set INDEXD_TIMED=1")
+	}
+	for name, begin := range map[string]func(*testing.T) (address string, env []string){
+		"directory": func(t *testing.T) (string, []string) {
+			dir := t.TempDir()
+			if _, err := dirbucket.Create(dir, nil); err != nil {
+				t.Fatal(err)
+			}
+			return dir, nil
+		},
+		"s3": func(t *testing.T) (string, []string) {
+			front := httptest.NewServer(s3d.New(t, nil))
+			t.Cleanup(front.Close)
+			return "s3://bucket?endpoint=" + front.URL + "&region=us-east-1", []string{"AWS_ACCESS_KEY_ID=AK", "AWS_SECRET_ACCESS_KEY=secret"}
+		},
+		"gcs": func(t *testing.T) (string, []string) {
+			s := gcsd.New(nil)
+			t.Cleanup(s.Close)
+			return "gs://bucket?endpoint=" + s.URL(), nil
+		},
+	} {
+		for _, ahead := range []time.Duration{-time.Hour, 90 * time.Second, time.Hour} {
+			for holder, clocks := range map[string][2]time.Duration{"holder": {ahead, 0}, "waiter": {0, ahead}} {
+				t.Run(fmt.Sprint(name, " ", holder, " ", ahead), func(t *testing.T) {
+					t.Parallel()
+					address, env := begin(t)
+					one := run(t, address, clocks[0], env...)
+					one.says("got 1")
+					two := run(t, address, clocks[1], env...)
+					over := time.After(lease.MinTTL + lease.Margin + lease.Poll + time.Second)
+					for tick := time.Tick(time.Second); over != nil; {
+						select {
+						case <-tick:
+							one.ask()
+							one.says("holds")
+						case <-over:
+							over = nil
+						}
+					}
+					one.signal(syscall.SIGKILL)
+					struck := time.Now()
+					two.says("got 2")
+					took := time.Since(struck)
+					// It may have been renewed just before, or a third of the TTL before; stores tell whole seconds, and machines are busy.
+					least, most := lease.MinTTL-lease.MinTTL/3, lease.MinTTL+lease.Margin+lease.Poll+10*time.Second
+					if took < least || took > most {
+						t.Errorf("it was taken over after %v, want %v to %v", took, least, most)
+					}
+					if err := one.cmd.Wait(); err == nil {
+						t.Error("it was killed, and ended well")
+					}
+					two.ask()
+					two.says("holds")
+					two.end()
+				})
+			}
+		}
 	}
 }
