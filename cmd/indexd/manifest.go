@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -57,25 +56,14 @@ type catalog struct {
 // withManifest opens the manifest that is named for do. A bucket that is not there is never made: only what registers items
 // does that.
 func (a *app) withManifest(cmd *cobra.Command, title string, grace time.Duration, do func(*catalog) error) error {
-	settings, err := a.settings(cmd)
-	if err != nil {
-		return err
-	}
-	b, err := parseBucket(settings.Bucket, existing)
-	if err != nil {
-		return settings.blame("bucket", err)
-	}
-	defer b.Close()
-	namespace, name, ok := strings.Cut(title, "/")
-	if !ok {
-		return usagef("the manifest %.80q has no namespace; write NAMESPACE/NAME", title)
-	}
-	m, err := manifest.New(b, namespace, name, &manifest.Options{Usable: b.usable, Grace: grace})
-	if err != nil {
-		return &statusError{exitUsage, err}
-	}
-	c := &catalog{Manifest: m, bucket: b, title: title}
-	return c.explain(do(c))
+	return a.withTitled(cmd, "manifest", title, func(b *lazyBucket, namespace, name string) error {
+		m, err := manifest.New(b, namespace, name, &manifest.Options{Usable: b.usable, Grace: grace})
+		if err != nil {
+			return &statusError{exitUsage, err}
+		}
+		c := &catalog{Manifest: m, bucket: b, title: title}
+		return c.explain(do(c))
+	})
 }
 
 // explain gives an error of a manifest its exit status and its advice, unless it has them.

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"log/slog"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -96,3 +97,21 @@ func (a *app) withItem(cmd *cobra.Command, text string, do func(*session, itemid
 
 // id reads an id of the grammar that the command was given: who writes asks nobody for the saved one.
 func (s *session) id(text string) (itemid.ID, error) { return s.index.Rules().Grammar.Parse(text) }
+
+// withTitled opens the bucket of a command that works on what is named NAMESPACE/NAME, of that kind, for do.
+func (a *app) withTitled(cmd *cobra.Command, kind, title string, do func(b *lazyBucket, namespace, name string) error) error {
+	settings, err := a.settings(cmd)
+	if err != nil {
+		return err
+	}
+	b, err := parseBucket(settings.Bucket, existing)
+	if err != nil {
+		return settings.blame("bucket", err)
+	}
+	defer b.Close()
+	namespace, name, ok := strings.Cut(title, "/")
+	if !ok {
+		return usagef("the %s %.80q has no namespace; write NAMESPACE/NAME", kind, title)
+	}
+	return do(b, namespace, name)
+}

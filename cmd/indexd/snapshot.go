@@ -59,25 +59,14 @@ type portal struct {
 // withSnapshot opens the snapshot that is named for do. A bucket that is not there is never made: only what registers items
 // does that.
 func (a *app) withSnapshot(cmd *cobra.Command, title string, do func(*portal) error) error {
-	settings, err := a.settings(cmd)
-	if err != nil {
-		return err
-	}
-	b, err := parseBucket(settings.Bucket, existing)
-	if err != nil {
-		return settings.blame("bucket", err)
-	}
-	defer b.Close()
-	namespace, name, ok := strings.Cut(title, "/")
-	if !ok {
-		return usagef("the snapshot %.80q has no namespace; write NAMESPACE/NAME", title)
-	}
-	s, err := snapshot.New(b, namespace, name, &snapshot.Options{Usable: b.usable})
-	if err != nil {
-		return &statusError{exitUsage, err}
-	}
-	p := &portal{Snapshot: s, bucket: b, title: title}
-	return p.explain(do(p))
+	return a.withTitled(cmd, "snapshot", title, func(b *lazyBucket, namespace, name string) error {
+		s, err := snapshot.New(b, namespace, name, &snapshot.Options{Usable: b.usable})
+		if err != nil {
+			return &statusError{exitUsage, err}
+		}
+		p := &portal{Snapshot: s, bucket: b, title: title}
+		return p.explain(do(p))
+	})
 }
 
 // explain gives an error of a snapshot its exit status and its advice, unless it has them.
