@@ -38,14 +38,15 @@ generate:
 # read one snapshot, for a minute; then on real servers,
 # which are installed below $INDEXD_SERVERS, by default in the user's cache directory. It wants node with npm, curl, the AWS CLI
 # and Python's boto3: apt-get install curl awscli python3-boto3.
+# With SOAK=30s none of the soaks goes on for longer than that, which is what CI does.
 test-real: testreal
 	INDEXD_PROCESSES=32 $(GO) test -count=1 -timeout 10m -run 'TestProcesses_Increments' -v ./blobindex/bucket/dirbucket
-	INDEXD_SOAK=60s $(GO) test -count=1 -timeout 10m -run 'TestSoak' -v ./cmd/indexd
-	INDEXD_MANIFEST_SOAK=90s $(GO) test -count=1 -timeout 10m -run 'TestManifestSoak' -v ./cmd/indexd
+	INDEXD_SOAK=$(or $(SOAK),60s) $(GO) test -count=1 -timeout 10m -run 'TestSoak' -v ./cmd/indexd
+	INDEXD_MANIFEST_SOAK=$(or $(SOAK),90s) $(GO) test -count=1 -timeout 10m -run 'TestManifestSoak' -v ./cmd/indexd
 	INDEXD_TIMED=1 $(GO) test -count=1 -timeout 10m -parallel 6 -run 'TestProcesses_Lease' -v ./cas/lease
 	INDEXD_TIMED=1 $(GO) test -count=1 -timeout 15m -run 'TestProcesses_Prune' -v ./cmd/indexd
-	INDEXD_SNAPSHOT_SOAK=60s $(GO) test -count=1 -timeout 10m -run 'TestSnapshotSoak' -v ./cmd/indexd
-	bin/testreal
+	INDEXD_SNAPSHOT_SOAK=$(or $(SOAK),60s) $(GO) test -count=1 -timeout 10m -run 'TestSnapshotSoak' -v ./cmd/indexd
+	bin/testreal $(if $(SOAK),-soak $(SOAK))
 
 # Servers too that take long to install; Ceph comes from Debian: apt-get install --no-install-recommends radosgw ceph-mon
 # ceph-osd ceph-common.

@@ -27,6 +27,7 @@ type options struct {
 	more        bool
 	out         string
 	ports       string
+	soak        time.Duration
 }
 
 func main() {
@@ -38,6 +39,7 @@ func main() {
 	flag.BoolVar(&o.more, "more", false, "run on the servers that take long to install, too")
 	flag.StringVar(&o.out, "out", "", "write the page about compatibility to this file")
 	flag.StringVar(&o.ports, "ports", "", "take the servers' ports from this range, such as 17100-17199; default: any free one of 20000-29999")
+	flag.DurationVar(&o.soak, "soak", 0, "let no soak go on for longer than this; default: 30 to 90 s, each as listed")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()

@@ -119,7 +119,7 @@ func (r *runner) running(ctx context.Context, s server, known realservers.Server
 		r.report.add(s, known, verdict{problems: []string{fmt.Sprintf("%s: starting: %v", s.name, err)}})
 		return nil
 	}
-	t := target{server: s, Server: known, url: p.url, root: r.root}
+	t := target{server: s, Server: known, url: p.url, root: r.root, most: r.soak}
 	if p.beside != nil {
 		t.beside = p.beside.url
 	}

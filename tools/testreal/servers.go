@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+	"time"
 
 	"github.com/blobindex/indexd/fakes/realservers"
 )
@@ -18,11 +19,11 @@ type server struct {
 	// key and secret are what it is told to accept.
 	key, secret string
 	suites      []realservers.Suite
-	byHand      []string // scripts of the suite of that name
-	more        bool     // takes long: only with -more
-	program     string   // under which it is installed; default name
-	pair        bool     // two processes on the same data
-	soak        string   // how long the suite manifest goes on; default 30s
+	byHand      []string      // scripts of the suite of that name
+	more        bool          // takes long: only with -more
+	program     string        // under which it is installed; default name
+	pair        bool          // two processes on the same data
+	soak        time.Duration // how long the suite manifest goes on; default 30 s
 }
 
 // These scripts start servers that take more than a command line.
@@ -40,7 +41,7 @@ func servers() []server {
 	hand := append(slices.Clone(some), realservers.Manifest, realservers.ByHand)
 	full := append(slices.Clone(some), realservers.Soak, realservers.Manifest, realservers.ByHand)
 	gateway := versitygw("versitygw", append(slices.Clone(full), realservers.Snapshot))
-	gateway.byHand, gateway.soak = []string{"by_hand_s3.sh"}, "90s"
+	gateway.byHand, gateway.soak = []string{"by_hand_s3.sh"}, 90*time.Second
 	two := versitygw("versitygw, two", append(slices.Clone(conditions), realservers.Manifest))
 	unlocked := versitygw("versitygw, two unlocked", conditions, "--disable-object-lock-file")
 	two.pair, unlocked.pair = true, true
@@ -70,7 +71,7 @@ func servers() []server {
 			},
 		},
 		{
-			name: "fake-gcs-server", version: "v1.56.1", suites: full, soak: "90s",
+			name: "fake-gcs-server", version: "v1.56.1", suites: full, soak: 90 * time.Second,
 			byHand:  []string{"by_hand_gcs.sh", gcloudScript},
 			install: goInstall{"github.com/fsouza/fake-gcs-server", "github.com/fsouza/fake-gcs-server"},
 			argv: func(dir, data string, port int) []string {

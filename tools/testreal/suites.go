@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"strings"
+	"time"
 
 	"github.com/blobindex/indexd/fakes/realservers"
 )
@@ -16,8 +17,9 @@ type target struct {
 	server
 	realservers.Server
 	url    string
-	beside string // another URL of the same bucket, by another gateway; empty for none
-	root   string // of the repository
+	beside string        // another URL of the same bucket, by another gateway; empty for none
+	root   string        // of the repository
+	most   time.Duration // that a soak may go on for; 0: as long as it likes
 }
 
 // A suiteTest is where a suite's tests are.
@@ -63,15 +65,23 @@ func (t target) env(ctx context.Context, suite realservers.Suite) ([]string, err
 		env = append(env, "INDEXD_TEST_BESIDE="+t.bucketURL(name, t.beside))
 	}
 	if suite == realservers.Soak {
-		env = append(env, "INDEXD_SOAK=60s")
+		env = append(env, "INDEXD_SOAK="+t.soakTime(time.Minute))
 	}
 	if suite == realservers.Snapshot {
-		env = append(env, "INDEXD_SNAPSHOT_SOAK=60s")
+		env = append(env, "INDEXD_SNAPSHOT_SOAK="+t.soakTime(time.Minute))
 	}
 	if suite == realservers.Manifest {
-		env = append(env, "INDEXD_MANIFEST_SOAK="+cmp.Or(t.soak, "30s"))
+		env = append(env, "INDEXD_MANIFEST_SOAK="+t.soakTime(cmp.Or(t.soak, 30*time.Second)))
 	}
 	return env, nil
+}
+
+// soakTime is how long a soak that wants to go on for d may.
+func (t target) soakTime(d time.Duration) string {
+	if t.most > 0 {
+		d = min(d, t.most)
+	}
+	return d.String()
 }
 
 // credentials are the standard variables that clients of S3 read.
