@@ -60,7 +60,7 @@ func (n *Namespace) Explain(ctx context.Context, id itemid.ID) (Explanation, err
 	if err != nil {
 		return Explanation{}, err
 	}
-	s.Cost.Get += asked.Get
+	s.Cost.Get += asked.Get // nobody else has this snapshot
 	s.settle()
 	e := s.explain(id, status)
 	if s.ruling.Next != nil {
