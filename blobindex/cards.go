@@ -118,7 +118,7 @@ func (s *Snapshot) Cards(ctx context.Context, req CardsRequest) (View, error) {
 	if err != nil {
 		return View{}, err
 	}
-	s.settle()
+	s.Settle()
 	return v, nil
 }
 

@@ -61,7 +61,7 @@ func (n *Namespace) Explain(ctx context.Context, id itemid.ID) (Explanation, err
 		return Explanation{}, err
 	}
 	s.Cost.Get += asked.Get // nobody else has this snapshot
-	s.settle()
+	s.Settle()
 	e := s.explain(id, status)
 	if s.ruling.Next != nil {
 		e.Changes += fmt.Sprintf(" From %s on other rules count: %s.", stamp(s.ruling.From), s.ruling.Changes())

@@ -43,7 +43,7 @@ func (n *Namespace) List(ctx context.Context) (Listing, error) {
 
 // List returns the live items. It asks nobody, so that its Cost is zero: what the listing took is the snapshot's.
 func (s *Snapshot) List() Listing {
-	s.settle()
+	s.Settle()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	shown := s.decision.Shown()
@@ -87,7 +87,7 @@ func (n *Namespace) Recent(ctx context.Context) (RecentListing, error) {
 
 // Recent returns the finished items of which a tombstone is still there. It asks nobody, so that its Cost is zero.
 func (s *Snapshot) Recent() RecentListing {
-	s.settle()
+	s.Settle()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return RecentListing{Items: ended(s.decision.Finished()), AsOf: s.AsOf, Clock: s.Clock}

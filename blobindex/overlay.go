@@ -110,7 +110,7 @@ func (s *Snapshot) follow(earlier *Snapshot, failed bool) {
 	for id, a := range answers {
 		by, listed := s.sighting(id)
 		switch {
-		case !listed:
+		case !listed || s.answers[id].status.State.Over():
 		case a.status.State.Over():
 			s.take(id, a)
 		case (failed || !a.failed) && by == a.by && elapsed(a.asked, now) < keptAnswer:

@@ -160,9 +160,10 @@ func (s *Snapshot) Planned(yield func(Deletion) bool) {
 	}
 }
 
-// settle remembers what was found to be dead, and hands what is over to the sweeper, if there is one, the
-// store's clock was told, and nothing is withheld; once, and again when more was found to be dead.
-func (s *Snapshot) settle() {
+// Settle remembers what was found to be dead, and hands what is over to the sweeper, if there is one, the
+// store's clock was told, and nothing is withheld; once, and again when more was found to be dead. Whatever is read from a
+// snapshot does it.
+func (s *Snapshot) Settle() {
 	s.mu.Lock()
 	settled := s.settled
 	s.settled = true
