@@ -262,4 +262,6 @@ func (g *Gate) Admit(p *Principal) error {
 }
 
 // readable reports whether a name can be shown and logged as it is.
-func readable(s string) bool { return utf8.ValidString(s) && !strings.ContainsFunc(s, unicode.IsControl) }
+func readable(s string) bool {
+	return utf8.ValidString(s) && !strings.ContainsFunc(s, unicode.IsControl)
+}
