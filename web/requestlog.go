@@ -101,16 +101,27 @@ func replaceWord(text, word string) string {
 			out.WriteString(text)
 			return out.String()
 		}
-		before, _ := utf8.DecodeLastRuneInString(text[:i])
-		after, _ := utf8.DecodeRuneInString(text[i+len(word):])
 		out.WriteString(text[:i])
-		if i > 0 && partOfWord(before) || len(word) < len(text)-i && partOfWord(after) {
+		if endsInWord(text[:i]) || beginsInWord(text[i+len(word):]) {
 			out.WriteString(word)
 		} else {
 			out.WriteString(hiddenText)
 		}
 		text = text[i+len(word):]
 	}
+}
+
+var escapedEnd = regexp.MustCompile(`%[0-9A-Fa-f]{2}$`)
+
+// endsInWord does not take an escaped slash for two letters.
+func endsInWord(text string) bool {
+	r, _ := utf8.DecodeLastRuneInString(text)
+	return text != "" && partOfWord(r) && !escapedEnd.MatchString(text)
+}
+
+func beginsInWord(text string) bool {
+	r, _ := utf8.DecodeRuneInString(text)
+	return text != "" && partOfWord(r)
 }
 
 func partOfWord(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) }
