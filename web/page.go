@@ -51,7 +51,7 @@ func (s *Server) page(c echo.Context) error {
 func (s *Server) namespaces(ctx context.Context, x *blobindex.Index) ([]string, blobindex.Cost) {
 	names, cost, err := s.names.list(ctx, x, s.opt.Now())
 	if err != nil {
-		s.opt.Log.Warn("listing the namespaces for the page failed", "index", x.Name(), "error", err)
+		s.log.WarnContext(ctx, "listing the namespaces for the page failed", "index", x.Name(), "error", err)
 	}
 	return names, cost
 }

@@ -129,7 +129,7 @@ func tooLarge(limit int64) *problem {
 func (s *Server) refuse(err error, c echo.Context) {
 	p := asProblem(err)
 	if p.status >= http.StatusInternalServerError && p.cause != nil {
-		s.opt.Log.Warn("request failed", "route", c.Path(), "code", p.code, "error", p.cause)
+		s.log.WarnContext(c.Request().Context(), "request failed", "route", c.Path(), "code", p.code, "error", p.cause)
 	}
 	if c.Response().Committed {
 		return
@@ -156,7 +156,7 @@ func (s *Server) refuse(err error, c echo.Context) {
 		err = p.send(c)
 	}
 	if err != nil {
-		s.opt.Log.Debug("answering failed", "route", c.Path(), "error", err)
+		s.log.DebugContext(c.Request().Context(), "answering failed", "route", c.Path(), "error", err)
 	}
 }
 

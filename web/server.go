@@ -32,8 +32,11 @@ type Options struct {
 	Timeout time.Duration
 	// Now is the host's clock, default time.Now.
 	Now func() time.Time
-	// Log takes one line for each request, and the errors behind 5xx answers; default: nothing is logged.
+	// Log takes one line for each request, and the errors behind 5xx answers, with the id of the request and without what its
+	// client has chosen; default: nothing is logged.
 	Log *slog.Logger
+	// Observe, if set, is called with each request that was answered. It must not block.
+	Observe func(Request)
 }
 
 // Prices are list prices in US dollars for 1,000 requests.
@@ -54,6 +57,7 @@ const defaultTimeout = 60 * time.Second
 type Server struct {
 	echo    *echo.Echo
 	opt     Options
+	log     *slog.Logger // Options.Log, for what is done for a request
 	order   []*blobindex.Index
 	indexes map[string]*blobindex.Index
 	ready   func(context.Context) error
@@ -102,6 +106,7 @@ func New(indexes []*blobindex.Index, ready func(context.Context) error, opt *Opt
 	if s.opt.Log == nil {
 		s.opt.Log = slog.New(slog.DiscardHandler)
 	}
+	s.log = slog.New(requestLog{s.opt.Log.Handler()})
 	s.shelf = newShelf(s.opt.Manifests, s.opt.Now)
 	s.gallery = newGallery(s.opt.Snapshots, s.opt.Now)
 	s.route()
@@ -114,7 +119,7 @@ func (s *Server) route() {
 	e.Binder = binder{}
 	// In this order: what is logged includes what is refused, and a panic anywhere below is an answer.
 	e.Pre(s.observe, s.recover, s.edge)
-	e.Use(checkQuery)
+	e.Use(keepQuiet, checkQuery)
 	r := router{e, s}
 	api.RegisterHandlers(r, api.NewStrictHandler(s, nil))
 	r.GET("/", s.page)
