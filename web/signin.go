@@ -82,10 +82,8 @@ func wayBack(text string) string {
 
 // signInForm is GET /signin.
 func (s *Server) signInForm(c echo.Context) error {
-	if s.opt.Auth == nil {
-		return echo.ErrNotFound
-	}
-	return renderSignIn(c, http.StatusOK, ui.SignIn{Return: wayBack(c.QueryParam("return"))})
+	page := ui.SignIn{Return: wayBack(c.QueryParam("return")), Needless: s.opt.Auth == nil}
+	return renderSignIn(c, http.StatusOK, page)
 }
 
 // signIn is POST /signin: it puts a token that is good into the cookie.

@@ -4,8 +4,9 @@ import "io"
 
 // A SignIn is the form that takes a token.
 type SignIn struct {
-	Return  string // the page to go on with
-	Problem string // why the last one was not taken, or empty
+	Return   string // the page to go on with
+	Problem  string // why the last one was not taken, or empty
+	Needless bool   // the server asks nobody for one
 }
 
 // RenderSignIn writes the page as HTML.
