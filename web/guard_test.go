@@ -293,6 +293,10 @@ func TestP12_Walls(t *testing.T) {
 	}
 	// And who may, may: else all of this would hold of a server that lets nobody do anything.
 	for _, r := range w.routes() {
+		if strings.HasSuffix(r[1], "/events") { // an answer without an end
+			w.stream(w.there.target(t, r[0], r[1]), bearer(w.tokens["root"])...).close()
+			continue
+		}
 		if a := w.ask(r[0], w.there.target(t, r[0], r[1]), bearer(w.tokens["root"])); a.status == http.StatusUnauthorized ||
 			a.status == http.StatusForbidden || a.status == http.StatusSeeOther && strings.HasPrefix(r[1], "/v1") {
 			t.Errorf("%s %s by who may do everything: %d %s", r[0], r[1], a.status, a.body)
