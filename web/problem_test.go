@@ -309,6 +309,7 @@ func refusals() []refusal {
 func TestProblems(t *testing.T) {
 	tested := []string{
 		"internal", "timeout", "rules", // below, in TestCase_C58_Bodies, and in TestRules_Unreadable
+		"not_ready", "stopping", // in TestReadiness and TestReadiness_Draining
 		"lease_held", "lease_lost", "lease_corrupt", // in TestPrune_Held and TestPrune_Problems
 	}
 	for _, r := range refusals() {
@@ -327,7 +328,7 @@ func TestProblems(t *testing.T) {
 			if got := a.header.Get("Retry-After"); (got != "") != retry {
 				t.Errorf("Retry-After is %q", got)
 			}
-			if r.status >= 500 && !strings.Contains(log.String(), "request failed") {
+			if r.status >= 500 && !strings.Contains(log.String(), "request failed") && !strings.Contains(log.String(), "check failed") {
 				t.Errorf("the error is not in the log: %s", log.String())
 			}
 		})

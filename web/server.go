@@ -8,6 +8,7 @@ import (
 	"math"
 	"net/http"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/blobindex/indexd/blobindex"
@@ -35,6 +36,10 @@ type Options struct {
 	// Log takes one line for each request, and the errors behind 5xx answers, with the id of the request and without what its
 	// client has chosen; default: nothing is logged.
 	Log *slog.Logger
+	// Checks are what /readyz tells of beside the bucket.
+	Checks []Check
+	// Metrics answers GET /metrics; nil: nothing is there.
+	Metrics http.Handler
 	// Observe, if set, is called with each request that was answered. It must not block.
 	Observe func(Request)
 }
@@ -52,19 +57,22 @@ func (p Prices) usd(c blobindex.Cost) float64 {
 
 const defaultTimeout = 60 * time.Second
 
-// A Server answers the requests of package api and shows the page. It is safe for concurrent use and holds no
-// goroutines of its own.
+// A Server answers the requests of package api and shows the page. It is safe for concurrent use. The
+// goroutines that it holds are those of checks that somebody has asked for, within the last 5 s.
 type Server struct {
 	echo    *echo.Echo
 	opt     Options
 	log     *slog.Logger // Options.Log, for what is done for a request
 	order   []*blobindex.Index
 	indexes map[string]*blobindex.Index
-	ready   func(context.Context) error
+	checks  []*checker
 	keys    keyMemory
 	names   nameCache
 	shelf   *shelf   // nil: there are no manifests
 	gallery *gallery // nil: there are no snapshots
+
+	draining   atomic.Bool
+	askedReady atomic.Int64 // when /readyz was asked for the last time, in nanoseconds since 1970; 0: never
 }
 
 var (
@@ -73,8 +81,8 @@ var (
 )
 
 // New returns a server of the indexes, the one that the page shows first at the front; their names differ. ready says
-// whether the bucket can be listed: /readyz calls it with a deadline of 5 s, its error is logged, and only its kind
-// (denied, throttled, other) is told. New makes no request of the store.
+// whether the bucket can be listed: /readyz calls it as it does Options.Checks, of which it is the first, needed and called
+// "store". New makes no request of the store.
 func New(indexes []*blobindex.Index, ready func(context.Context) error, opt *Options) (*Server, error) {
 	if len(indexes) == 0 {
 		return nil, errors.New("web: no index to serve")
@@ -83,7 +91,7 @@ func New(indexes []*blobindex.Index, ready func(context.Context) error, opt *Opt
 		return nil, errors.New("web: nothing says whether the bucket can be listed")
 	}
 	s := &Server{
-		echo: echo.New(), order: slices.Clone(indexes), indexes: make(map[string]*blobindex.Index), ready: ready,
+		echo: echo.New(), order: slices.Clone(indexes), indexes: make(map[string]*blobindex.Index),
 	}
 	if opt != nil {
 		s.opt = *opt
@@ -107,6 +115,13 @@ func New(indexes []*blobindex.Index, ready func(context.Context) error, opt *Opt
 		s.opt.Log = slog.New(slog.DiscardHandler)
 	}
 	s.log = slog.New(requestLog{s.opt.Log.Handler()})
+	store := Check{storeCheck, true, func(ctx context.Context) (string, error) { return "", ready(ctx) }}
+	for _, c := range append([]Check{store}, s.opt.Checks...) {
+		if c.Name == "" || c.Do == nil {
+			return nil, errors.New("web: a check has no name, or does nothing")
+		}
+		s.checks = append(s.checks, &checker{Check: c, s: s})
+	}
 	s.shelf = newShelf(s.opt.Manifests, s.opt.Now)
 	s.gallery = newGallery(s.opt.Snapshots, s.opt.Now)
 	s.route()
@@ -127,6 +142,7 @@ func (s *Server) route() {
 	r.GET(snapshotPage, s.snapshotPage)
 	r.GET("/ui/:asset", asset)
 	r.GET("/openapi.yaml", description)
+	r.GET(metricsRoute, s.metrics)
 }
 
 // A router puts around each handler what most routes want: Options.Timeout, and for GET an answer that is whole; around
@@ -173,7 +189,7 @@ func (r router) DELETE(path string, h echo.HandlerFunc, m ...echo.MiddlewareFunc
 // momentary reports whether the answers of a GET route tell of their own instant: nothing of them may be kept.
 func momentary(route string) bool {
 	switch route {
-	case "/", manifestPage, snapshotPage, "/healthz", "/readyz", namespaceRoute + "/items/:id/explain":
+	case "/", manifestPage, snapshotPage, "/healthz", "/readyz", metricsRoute, namespaceRoute + "/items/:id/explain":
 		return true
 	}
 	return false
