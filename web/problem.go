@@ -280,9 +280,12 @@ func unknownProblem(err error, did effect) *problem {
 		action: "Look before you repeat it. This operation may be repeated as it is.",
 	}
 	switch did {
+	case writes:
+		p.retry = true
 	case mints:
 		p.action = "Look before you repeat it: that would make another item. With an Idempotency-Key it does not."
 	case ends:
+		p.retry = true
 		p.action = "Look before you repeat it. Finishing may be repeated with the same outcome, within the TTL."
 	}
 	return p

@@ -181,7 +181,10 @@ func TestReadiness_Draining(t *testing.T) {
 		t.Error("no Retry-After")
 	}
 	s.get("/healthz").want(http.StatusOK)
-	s.get("/v1/indexes").want(http.StatusOK)
+	w := httptest.NewRecorder()
+	if watched.ServeHTTP(w, localRequest(t, "GET", "/v1/indexes")); w.Code != http.StatusOK || w.Header().Get("Connection") != "close" {
+		t.Errorf("%d, and the connection is kept: %v", w.Code, w.Header())
+	}
 	s.clock.advance(30 * time.Second)
 	if watched.Drain() {
 		t.Error("somebody is said to watch who went long ago")

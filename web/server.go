@@ -29,7 +29,9 @@ type Options struct {
 	Prune func(context.Context, *blobindex.Index, *janitor.RunOptions) (janitor.Report, error)
 	// Snapshots are what the routes of snapshots work on; nil: they answer that there are none.
 	Snapshots *Snapshots
-	// Timeout is the longest that a request may take, but for passes and the time in which files stream; default 60 s.
+	// Timeout is the longest that a request may take, but for passes and the time in which files stream; default 60 s. What
+	// writes a marker takes 10 s at the most: its client is at work, and has better things to do than to wait for a store that
+	// hangs.
 	Timeout time.Duration
 	// Now is the host's clock, default time.Now.
 	Now func() time.Time
@@ -157,7 +159,7 @@ func (r router) GET(path string, h echo.HandlerFunc, m ...echo.MiddlewareFunc) *
 	if path == blobRoute {
 		m = append(m, streamedOut)
 	} else {
-		m = append(m, whole(!momentary(path)), r.s.limited)
+		m = append(m, whole(!momentary(path)), r.s.limited(r.s.opt.Timeout))
 	}
 	r.Echo.HEAD(path, h, m...)
 	return r.Echo.GET(path, h, m...)
@@ -172,18 +174,18 @@ func (r router) POST(path string, h echo.HandlerFunc, m ...echo.MiddlewareFunc) 
 	case rowsRoute:
 		return r.Echo.POST(path, h, append(m, ndjson, r.s.streamedIn)...)
 	}
-	return r.Echo.POST(path, h, append(m, r.s.limited)...)
+	return r.Echo.POST(path, h, append(m, r.s.limit(path))...)
 }
 
 func (r router) PUT(path string, h echo.HandlerFunc, m ...echo.MiddlewareFunc) *echo.Route {
 	if path == entryRoute {
 		return r.Echo.PUT(path, h, append(m, r.s.streamedIn)...)
 	}
-	return r.Echo.PUT(path, h, append(m, r.s.limited)...)
+	return r.Echo.PUT(path, h, append(m, r.s.limit(path))...)
 }
 
 func (r router) DELETE(path string, h echo.HandlerFunc, m ...echo.MiddlewareFunc) *echo.Route {
-	return r.Echo.DELETE(path, h, append(m, r.s.limited)...)
+	return r.Echo.DELETE(path, h, append(m, r.s.limit(path))...)
 }
 
 // momentary reports whether the answers of a GET route tell of their own instant: nothing of them may be kept.
@@ -206,6 +208,9 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	u, raw := *r.URL, *r
 	u.RawPath = r.URL.EscapedPath()
 	raw.URL = &u
+	if s.draining.Load() {
+		w.Header().Set("Connection", "close") // after this answer, not in the middle of the next request
+	}
 	s.echo.ServeHTTP(w, &raw)
 }
 

@@ -15,11 +15,20 @@ import (
 // shutdownTime is how long requests that are under way have when the server is told to stop.
 const shutdownTime = 8 * time.Second
 
+// drainTime is how long a server that is told to stop goes on taking requests while somebody watches /readyz, who is told to leave
+// meanwhile. It is a part of shutdownTime.
+const drainTime = 3 * time.Second
+
 // checkListen refuses addresses that cannot, or must not, be listened on. Its errors are usage errors.
 func checkListen(addr string) error {
 	if err := web.CheckLoopback(addr); err != nil {
 		return &statusError{exitUsage, err}
 	}
+	return checkAddress(addr)
+}
+
+// checkAddress refuses what is no address to listen on. Its errors are usage errors.
+func checkAddress(addr string) error {
 	_, port, err := net.SplitHostPort(addr)
 	if err != nil {
 		return &statusError{exitUsage, err}
@@ -33,9 +42,9 @@ func checkListen(addr string) error {
 // listen listens on a loopback address. What a name such as localhost stands for is known only then: where that is
 // another address, it is let go of before anybody is served, and the error is a usage error.
 func listen(ctx context.Context, addr string) (net.Listener, error) {
-	l, err := new(net.ListenConfig).Listen(ctx, "tcp", addr)
+	l, err := listenOn(ctx, "listen", addr)
 	if err != nil {
-		return nil, fmt.Errorf("listening on %s: %w; stop what uses it, or choose another --listen", addr, err)
+		return nil, err
 	}
 	if got, ok := l.Addr().(*net.TCPAddr); !ok || !got.IP.IsLoopback() {
 		l.Close()
@@ -44,10 +53,25 @@ func listen(ctx context.Context, addr string) (net.Listener, error) {
 	return l, nil
 }
 
-// serveHTTP serves until ctx ends, then lets the requests under way end, and cuts them off after shutdownTime.
-func serveHTTP(ctx context.Context, l net.Listener, h http.Handler, log *slog.Logger) error {
+// listenOn listens on an address that the flag of that name sets.
+func listenOn(ctx context.Context, flag, addr string) (net.Listener, error) {
+	l, err := new(net.ListenConfig).Listen(ctx, "tcp", addr)
+	if err != nil {
+		return nil, fmt.Errorf("listening on %s: %w; stop what uses it, or choose another --%s", addr, err, flag)
+	}
+	return l, nil
+}
+
+// A draining handler can tell who watches it that it is stopping. Drain reports whether anybody does.
+type draining interface{ Drain() (watched bool) }
+
+// serveHTTP serves until ctx ends. Then it tells so on /readyz, and goes on for drainTime if somebody watches that; lets go of
+// the address; lets the requests under way end; and cuts them off shutdownTime after ctx has ended. Beside it the side is
+// served, to the very end.
+func serveHTTP(ctx context.Context, l net.Listener, h http.Handler, log *slog.Logger, beside *side) error {
 	base, cut := context.WithCancel(context.WithoutCancel(ctx))
 	defer cut()
+	defer beside.start(ctx, log)()
 	server := web.NewHTTPServer(base, h, log)
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(l) }()
@@ -58,6 +82,14 @@ func serveHTTP(ctx context.Context, l net.Listener, h http.Handler, log *slog.Lo
 	}
 	patience, stop := context.WithTimeout(base, shutdownTime)
 	defer stop()
+	if d, ok := h.(draining); ok && d.Drain() {
+		log.Info("stopping; /readyz tells so", "within", drainTime)
+		select {
+		case err := <-served:
+			return fmt.Errorf("serving on %s: %w", l.Addr(), err)
+		case <-time.After(drainTime):
+		}
+	}
 	err := server.Shutdown(patience)
 	<-served // it ends as soon as Shutdown has begun
 	if err == nil {
