@@ -19,18 +19,21 @@ import (
 	"github.com/prometheus/common/model"
 	"go.uber.org/goleak"
 
-	"github.com/blobindex/indexd/blobindex"
 	"github.com/blobindex/indexd/blobindex/bucket"
 	"github.com/blobindex/indexd/blobindex/bucket/buckettest"
 	"github.com/blobindex/indexd/blobindex/bucket/membucket"
+	"github.com/blobindex/indexd/blobindex/live"
 	"github.com/blobindex/indexd/cas"
 	"github.com/blobindex/indexd/cas/castest"
 	"github.com/blobindex/indexd/cas/lease"
 	"github.com/blobindex/indexd/cas/snapshot"
 	"github.com/blobindex/indexd/fakes"
+	"github.com/blobindex/indexd/prune"
 	"github.com/blobindex/indexd/prune/janitor"
 	"github.com/blobindex/indexd/web/metrics"
 )
+
+var start = time.Date(2026, time.March, 1, 12, 0, 0, 0, time.UTC)
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
@@ -80,7 +83,7 @@ func want(t *testing.T, m *metrics.Metrics, name string, want map[string]float64
 // busy are metrics of which each has at least one sample.
 func busy() *metrics.Metrics {
 	m := metrics.New(&metrics.Options{Version: "v1.2.3", Views: func() []metrics.View {
-		return []metrics.View{{Index: "running", Namespace: "team", Age: time.Second, Streams: 2}}
+		return []metrics.View{{Stats: live.Stats{Index: "running", Namespace: "team", AsOf: start, Age: time.Second, Streams: 2}}}
 	}})
 	m.Objects(membucket.New(nil)).Delete(context.Background(), []bucket.Key{"x"})
 	m.Request("GET", "/healthz", 200, time.Millisecond)
@@ -88,7 +91,7 @@ func busy() *metrics.Metrics {
 	m.Pass("running", janitor.Report{Term: 1}, nil)
 	m.Published("team", "files", snapshot.Published, nil)
 	m.Collected(1, 1, nil)
-	m.StreamDropped()
+	m.Observe(live.Observation{Kind: live.Slow})
 	return m
 }
 
@@ -339,10 +342,11 @@ func TestSnapshotsAndManifests(t *testing.T) {
 // TestViews: each number is the view's, and of more views than have series the first by name have them.
 func TestViews(t *testing.T) {
 	views := []metrics.View{
-		{Index: "running", Namespace: "team", Age: 1500 * time.Millisecond, Incomplete: true, Streams: 3, Counts: blobindex.Counts{
-			Live: 10, Shown: 8, Foreign: 2, BornLate: 3, Stale: 4,
+		{Cards: 8, Stats: live.Stats{
+			Index: "running", Namespace: "team", AsOf: start, Age: 1500 * time.Millisecond, StaleSince: start, Streams: 3,
+			Counts: prune.Counts{Live: 10, Foreign: 2, BornLate: 3, Stale: 4},
 		}},
-		{Index: "a", Namespace: "_", Streams: 1},
+		{Stats: live.Stats{Index: "a", Namespace: "_", Streams: 1}}, // not listed yet
 	}
 	m := metrics.New(&metrics.Options{Views: func() []metrics.View { return views }})
 	for name, v := range map[string]float64{
@@ -350,16 +354,19 @@ func TestViews(t *testing.T) {
 		"stale_items": 4, "streams": 3,
 	} {
 		all := map[string]float64{"running team": v}
-		if name == "streams" {
+		if name == "streams" || name == "incomplete" {
 			all["a _"] = 1
 		}
 		want(t, m, "indexd_view_"+name, all)
+	}
+	if n := len(scrape(t, m)["indexd_view_live_items"].GetMetric()); n != 1 {
+		t.Errorf("%d views tell how much is running, of which one knows", n)
 	}
 	want(t, m, "indexd_sse_clients", map[string]float64{"": 4})
 	views = nil
 	want(t, m, "indexd_view_streams", map[string]float64{})
 	for i := range metrics.MaxViews + 10 {
-		views = append([]metrics.View{{Index: "running", Namespace: fmt.Sprintf("n%04d", i), Streams: 1}}, views...)
+		views = append([]metrics.View{{Stats: live.Stats{Index: "running", Namespace: fmt.Sprintf("n%04d", i), Streams: 1}}}, views...)
 	}
 	families := scrape(t, m)
 	if got := len(families["indexd_view_streams"].GetMetric()); got != metrics.MaxViews {
@@ -376,7 +383,17 @@ func TestViews(t *testing.T) {
 // TestHandler_OneServerEach: two servers in one process count for themselves.
 func TestHandler_OneServerEach(t *testing.T) {
 	one, two := metrics.New(nil), metrics.New(nil)
-	one.StreamDropped()
+	one.Observe(live.Observation{Kind: live.Slow})
 	want(t, one, "indexd_sse_dropped_total", map[string]float64{"": 1})
 	want(t, two, "indexd_sse_dropped_total", map[string]float64{})
+}
+
+func TestObserve(t *testing.T) {
+	m := metrics.New(nil)
+	m.Observe(live.Observation{Kind: live.Listed})
+	m.Observe(live.Observation{Kind: live.Listed})
+	m.Observe(live.Observation{Kind: live.Listed, Err: bucket.ErrThrottled})
+	m.Observe(live.Observation{Kind: live.Opened})
+	want(t, m, "indexd_view_listings_total", map[string]float64{"ok": 2, "failed": 1})
+	want(t, m, "indexd_sse_dropped_total", map[string]float64{})
 }

@@ -3,20 +3,16 @@ package metrics
 import (
 	"cmp"
 	"slices"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/blobindex/indexd/blobindex"
+	"github.com/blobindex/indexd/blobindex/live"
 )
 
 // A View is what a shared view shows at the moment: of one snapshot, at one instant, the same that the API answers.
 type View struct {
-	Index, Namespace string
-	Counts           blobindex.Counts
-	Age              time.Duration // since the last listing that was complete
-	Incomplete       bool          // listings fail since then
-	Streams          int           // that are open on it
+	live.Stats
+	Cards int // that it shows where nobody says how many
 }
 
 // MaxViews is how many views have series of their own: the first by name. The others are counted.
@@ -33,8 +29,8 @@ func viewDesc(name, help string) *prometheus.Desc {
 
 var (
 	viewAge        = viewDesc("indexd_view_listing_age_seconds", "Time since the last complete listing of a namespace that is watched.")
-	viewIncomplete = viewDesc("indexd_view_incomplete", "1 while listings of the namespace fail and the last good view is shown, else 0.")
-	viewCards      = viewDesc("indexd_view_cards", "Cards that the view shows.")
+	viewIncomplete = viewDesc("indexd_view_incomplete", "1 while listings of the namespace fail, and the last good view is shown if there is one, else 0.")
+	viewCards      = viewDesc("indexd_view_cards", "Cards that the view shows where nobody says how many: the live items, as far as there is room.")
 	viewLive       = viewDesc("indexd_view_live_items", "Live items that nothing supersedes.")
 	viewStale      = viewDesc("indexd_view_stale_items", "Items past their TTL whose keys are still there.")
 	viewForeign    = viewDesc("indexd_view_foreign_keys", "Keys that are no item's.")
@@ -70,16 +66,19 @@ func (c viewCollector) Collect(into chan<- prometheus.Metric) {
 			into <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, value, v.Index, v.Namespace)
 		}
 		incomplete := 0.0
-		if v.Incomplete {
+		if v.AsOf.IsZero() || !v.StaleSince.IsZero() {
 			incomplete = 1
 		}
-		tell(viewAge, v.Age.Seconds())
 		tell(viewIncomplete, incomplete)
-		tell(viewCards, float64(v.Counts.Shown))
+		tell(viewStreams, float64(v.Streams))
+		if v.AsOf.IsZero() {
+			continue // it has shown nothing yet, which is not that nothing is there
+		}
+		tell(viewAge, v.Age.Seconds())
+		tell(viewCards, float64(v.Cards))
 		tell(viewLive, float64(v.Counts.Live))
 		tell(viewStale, float64(v.Counts.Stale))
 		tell(viewForeign, float64(v.Counts.Foreign))
 		tell(viewBornLate, float64(v.Counts.BornLate))
-		tell(viewStreams, float64(v.Streams))
 	}
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/blobindex/indexd/blobindex/live"
 	"github.com/blobindex/indexd/cas/lease"
 	"github.com/blobindex/indexd/cas/snapshot"
 	"github.com/blobindex/indexd/prune/janitor"
@@ -24,6 +25,7 @@ type workMetrics struct {
 	collections *prometheus.CounterVec
 	collected   prometheus.Counter
 	slow        prometheus.Counter
+	listings    *prometheus.CounterVec
 }
 
 // Who deletes.
@@ -65,8 +67,13 @@ func (w *workMetrics) register(reg prometheus.Registerer) {
 	w.slow = prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "indexd_sse_dropped_total", Help: "Streams of events that were ended since their client did not keep up.",
 	})
+	w.listings = counter("indexd_view_listings_total", "Listings of namespaces that are watched, by result; each is one for all viewers.",
+		"result")
 	reg.MustRegister(w.deleted, w.failures, w.dropped, w.passes, w.lastPass, w.leases, w.snapshots, w.lastPublish, w.collections,
-		w.collected, w.slow)
+		w.collected, w.slow, w.listings)
+	for _, r := range []string{"ok", "failed"} {
+		w.listings.WithLabelValues(r)
+	}
 	for _, by := range []string{bySweep, byPass} {
 		w.failures.WithLabelValues(by)
 	}
@@ -161,5 +168,16 @@ func (m *Metrics) Collected(term uint64, deleted int, err error) {
 	m.work.collections.WithLabelValues(result).Inc()
 }
 
-// StreamDropped counts a stream that was ended since its client did not keep up.
-func (m *Metrics) StreamDropped() { m.work.slow.Inc() }
+// Observe counts what happens to shared views.
+func (m *Metrics) Observe(o live.Observation) {
+	switch o.Kind {
+	case live.Slow:
+		m.work.slow.Inc()
+	case live.Listed:
+		result := "ok"
+		if o.Err != nil {
+			result = "failed"
+		}
+		m.work.listings.WithLabelValues(result).Inc()
+	}
+}
