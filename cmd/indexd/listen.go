@@ -31,7 +31,7 @@ func checkListen(addr string) error {
 func checkAddress(addr string) error {
 	_, port, err := net.SplitHostPort(addr)
 	if err != nil {
-		return &statusError{exitUsage, err}
+		return usagef("%.80q is no host and port; give one such as 127.0.0.1:9090", addr)
 	}
 	if _, err := strconv.ParseUint(port, 10, 16); err != nil {
 		return usagef("the port %.20q is no number from 0 to 65535", port)
