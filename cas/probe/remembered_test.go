@@ -25,9 +25,13 @@ func TestRemembered(t *testing.T) {
 		t.Errorf("of nothing: %+v", v)
 	}
 	quoter := &quotes{}
-	found, err := probe.UsableAt(t.Context(), probe.Site{Name: "x", Objects: store, Store: store, Extra: quoter}, nil)
-	if err != nil || !quoter.asked {
-		t.Fatalf("%v; the driver was asked: %t", err, quoter.asked)
+	site := probe.Site{Name: "x", Objects: store, Store: store, Extra: quoter}
+	found, err := probe.UsableAt(t.Context(), site, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := probe.UsableAt(t.Context(), site, nil); err != nil || !quoter.asked {
+		t.Fatalf("by what is remembered: %v; the driver was told how: %t", err, quoter.asked)
 	}
 	count.Reset()
 	v, ok := probe.Remembered(t.Context(), store)
