@@ -136,7 +136,7 @@ func TestReadiness_OneRequest(t *testing.T) {
 		if n := count.Reset(); n.List != 0 {
 			t.Errorf("within the second: %v", n)
 		}
-		time.Sleep(1)
+		time.Sleep(time.Nanosecond)
 		faulty.Plan(fakes.Fault{Op: fakes.List, Kind: fakes.Hang()})
 		if took := thousand(http.StatusServiceUnavailable); took != 5*time.Second {
 			t.Errorf("a store that hangs was waited for for %v", took)

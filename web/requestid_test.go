@@ -15,6 +15,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/blobindex/indexd/blobindex"
 	"github.com/blobindex/indexd/blobindex/bucket"
 	"github.com/blobindex/indexd/web"
@@ -32,7 +34,7 @@ func TestRequestID(t *testing.T) {
 		strings.Repeat("x", 65): false, "": false, "two words": false, "tab\tin": false, "ümlaut": false, "\x80": false,
 	} {
 		log.Reset()
-		got := s.do("GET", "/healthz", "", "X-Request-Id", given).want(http.StatusOK).header.Get("X-Request-Id")
+		got := s.do("GET", "/v1/indexes", "", "X-Request-Id", given).want(http.StatusOK).header.Get("X-Request-Id")
 		if taken && got != given || !taken && !minted.MatchString(got) || seen[got] {
 			t.Errorf("%q: answered as %q", given, got)
 		}
@@ -56,6 +58,33 @@ func TestRequestID(t *testing.T) {
 	a.problem(http.StatusNotFound, "not_found")
 	if got := a.header.Get("X-Request-Id"); !minted.MatchString(got) {
 		t.Errorf("of a problem: %q", got)
+	}
+}
+
+// TestObserve: what is told of requests has no value that a client chose, and no route where the client may not come in. Probes and
+// scrapes that find all well are not logged.
+func TestObserve(t *testing.T) {
+	var log bytes.Buffer
+	var got []web.Request
+	s := newSite(t, logTo(&log), func(o *web.Options) { o.Observe = func(r web.Request) { got = append(got, r) } })
+	s.get(ns + "/cards?limit=3")
+	s.get("/hush")
+	s.do("HUSH", "/healthz", "")
+	s.do("GET", ns+"/cards", "", "Host", "evil.example")
+	s.do("PUT", ns+"/items/"+s.id("x"), "", "Origin", "http://evil.example")
+	want := []web.Request{
+		{Method: "GET", Route: "/v1/indexes/:index/:namespace/cards", Status: 200}, {Method: "GET", Status: 404},
+		{Method: "other", Route: "/healthz", Status: 405}, {Method: "GET", Status: 403}, {Method: "PUT", Status: 403},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+	log.Reset()
+	for _, path := range []string{"/healthz", "/readyz", "/metrics"} {
+		s.get(path).want(http.StatusOK)
+	}
+	if log.Len() > 0 {
+		t.Errorf("logged: %s", &log)
 	}
 }
 
