@@ -20,6 +20,7 @@ import (
 	"github.com/blobindex/indexd/blobindex"
 	"github.com/blobindex/indexd/blobindex/bucket"
 	"github.com/blobindex/indexd/blobindex/bucket/membucket"
+	"github.com/blobindex/indexd/blobindex/live"
 	"github.com/blobindex/indexd/cas"
 	"github.com/blobindex/indexd/fakes"
 	"github.com/blobindex/indexd/web"
@@ -499,6 +500,7 @@ func TestMarkersHaveAShortDeadline(t *testing.T) {
 		time.Sleep(time.Until(start)) // synctest's
 		faulty := fakes.NewFaulty(t, membucket.New(nil))
 		h := indexOn(t, faulty, func(o *web.Options) { o.Now = time.Now })
+		defer h.Close()
 		faulty.Plan(fakes.Fault{Every: true, Kind: fakes.Hang()})
 		item := fmt.Sprintf("%s/items/x_%d", ns, start.UnixMilli())
 		for _, tc := range []struct {
@@ -507,7 +509,7 @@ func TestMarkersHaveAShortDeadline(t *testing.T) {
 		}{
 			{"PUT", item, "", 10 * time.Second}, {"POST", ns + "/items", `{"subkey":"x"}`, 10 * time.Second},
 			{"POST", item + "/heartbeat", "", 10 * time.Second}, {"DELETE", item, "", 10 * time.Second},
-			{"GET", ns + "/items", "", time.Minute},
+			{"GET", ns + "/items", "", live.DefaultListTimeout},
 		} {
 			r := localRequest(t, tc.method, tc.path)
 			r.Body, r.ContentLength = io.NopCloser(strings.NewReader(tc.body)), int64(len(tc.body))

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/blobindex/indexd/blobindex"
@@ -100,6 +101,8 @@ type Hub struct {
 	goMu   sync.Mutex // taken after any other
 	ending bool
 	going  sync.WaitGroup
+
+	streamsEnded atomic.Bool
 }
 
 type viewKey struct {
@@ -135,6 +138,17 @@ func (h *Hub) Close() {
 		v.end(ErrClosed)
 	}
 	h.going.Wait()
+}
+
+// EndStreams ends the streams that are open with ErrClosed, and so it does those that are asked for from now on. Reads and
+// writes go on.
+func (h *Hub) EndStreams() {
+	h.streamsEnded.Store(true)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, v := range h.views {
+		v.endStreams(ErrClosed)
+	}
 }
 
 // run starts a goroutine that Close waits for, unless the Hub is closed.

@@ -91,8 +91,9 @@ func (v *view) subscribe(ctx context.Context, req blobindex.CardsRequest, last s
 func (v *view) join(req blobindex.CardsRequest) (*shape, error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if v.ended != nil {
-		return nil, v.ended
+	// Whoever ends the streams looks for them when it has said so.
+	if v.ended != nil || v.h.streamsEnded.Load() {
+		return nil, ErrClosed
 	}
 	sh := v.shapes[req]
 	if sh == nil {

@@ -430,8 +430,14 @@ func (v *view) abandon() {
 // end ends the streams, and whoever waits.
 func (v *view) end(err error) {
 	v.mu.Lock()
-	defer v.mu.Unlock()
 	v.ended = err
+	v.mu.Unlock()
+	v.endStreams(err)
+}
+
+func (v *view) endStreams(err error) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
 	for _, sh := range v.shapes {
 		sh.end(err)
 	}

@@ -16,8 +16,8 @@ import (
 	"github.com/blobindex/indexd/blobindex"
 	"github.com/blobindex/indexd/blobindex/bucket"
 	"github.com/blobindex/indexd/blobindex/bucket/dirbucket"
+	"github.com/blobindex/indexd/blobindex/live"
 	"github.com/blobindex/indexd/web"
-	"github.com/blobindex/indexd/web/metrics"
 )
 
 func (a *app) demoCommand() *cobra.Command {
@@ -81,8 +81,7 @@ func (a *app) demo(cmd *cobra.Command, compare bool) (err error) {
 	if compare {
 		objects = &slowBucket{b, storeDelay}
 	}
-	counts := newMetrics()
-	return a.play(cmd.Context(), l, newStage(counts.Objects(objects), compare, log), counts, metricsSide(scraped, counts))
+	return a.play(cmd.Context(), l, scraped, newStage(objects, compare, log))
 }
 
 // listenSomewhere takes a free port instead of the default one where that is taken: a demonstration starts in any case.
@@ -96,7 +95,10 @@ func (a *app) listenSomewhere(ctx context.Context, addr string) (net.Listener, e
 }
 
 // play lets the crew act, shows it on a page, and compares if the stage has a list, until ctx ends.
-func (a *app) play(ctx context.Context, l net.Listener, s *stage, counts *metrics.Metrics, beside *side) error {
+func (a *app) play(ctx context.Context, l, scraped net.Listener, s *stage) error {
+	var handler *web.Server
+	counts := newMetrics(func() []live.Stats { return handler.Views() }, blobindex.DefaultCards)
+	s.objects = counts.Objects(s.objects)
 	sweeper := blobindex.NewSweeper(&blobindex.SweeperOptions{Log: s.log, Told: counts.Swept})
 	defer sweeper.Close()
 	index, err := s.index(sweeper, 0)
@@ -107,14 +109,15 @@ func (a *app) play(ctx context.Context, l net.Listener, s *stage, counts *metric
 	if err != nil {
 		return err
 	}
-	opt := &web.Options{Log: s.log, Metrics: counts.Handler(), Observe: observed(counts)}
+	opt := &web.Options{Log: s.log, Metrics: counts.Handler(), Observe: observed(counts), Live: &live.Options{Observe: counts.Observe}}
 	if s.list != nil {
 		opt.Notice = v.text
 	}
-	handler, err := web.New([]*blobindex.Index{index}, readiness(s.objects), opt)
+	handler, err = web.New([]*blobindex.Index{index}, readiness(s.objects), opt)
 	if err != nil {
 		return err
 	}
+	defer handler.Close()
 	text := fmt.Sprintf("indexd demo: open http://%s/ in a browser; Ctrl-C ends it\n", l.Addr())
 	if err := a.print(text); err != nil {
 		return err
@@ -128,7 +131,7 @@ func (a *app) play(ctx context.Context, l net.Listener, s *stage, counts *metric
 	if s.list != nil {
 		wg.Go(func() { v.watch(ctx, a.stderr) })
 	}
-	if err := serveHTTP(ctx, l, handler, s.log, beside); err != nil {
+	if err := serveHTTP(ctx, l, handler, s.log, metricsSide(scraped, counts)); err != nil {
 		return err
 	}
 	stop()

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"net/http"
 	"strconv"
 	"time"
 
@@ -62,17 +61,15 @@ func listenOn(ctx context.Context, flag, addr string) (net.Listener, error) {
 	return l, nil
 }
 
-// A draining handler can tell who watches it that it is stopping. Drain reports whether anybody does.
-type draining interface{ Drain() (watched bool) }
-
 // serveHTTP serves until ctx ends. Then it tells so on /readyz, and goes on for drainTime if somebody watches that; lets go of
-// the address; lets the requests under way end; and cuts them off shutdownTime after ctx has ended. Beside it the side is
+// the address; ends the streams; lets the requests under way end; and cuts them off shutdownTime after ctx has ended. Beside it the side is
 // served, to the very end.
-func serveHTTP(ctx context.Context, l net.Listener, h http.Handler, log *slog.Logger, beside *side) error {
+func serveHTTP(ctx context.Context, l net.Listener, h *web.Server, log *slog.Logger, beside *side) error {
 	base, cut := context.WithCancel(context.WithoutCancel(ctx))
 	defer cut()
 	defer beside.start(ctx, log)()
 	server := web.NewHTTPServer(base, h, log)
+	server.RegisterOnShutdown(h.EndStreams) // they would be waited for
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(l) }()
 	select {
@@ -82,7 +79,7 @@ func serveHTTP(ctx context.Context, l net.Listener, h http.Handler, log *slog.Lo
 	}
 	patience, stop := context.WithTimeout(base, shutdownTime)
 	defer stop()
-	if d, ok := h.(draining); ok && d.Drain() {
+	if h.Drain() {
 		log.Info("stopping; /readyz tells so", "within", drainTime)
 		select {
 		case err := <-served:

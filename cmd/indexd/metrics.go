@@ -8,12 +8,22 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/blobindex/indexd/blobindex/live"
 	"github.com/blobindex/indexd/web"
 	"github.com/blobindex/indexd/web/metrics"
 )
 
-// newMetrics returns the metrics of a server of this program.
-func newMetrics() *metrics.Metrics { return metrics.New(&metrics.Options{Version: version()}) }
+// newMetrics returns the metrics of a server of this program, whose views have room for so many cards. The server may come to
+// exist later, but before anybody scrapes.
+func newMetrics(views func() []live.Stats, cards int) *metrics.Metrics {
+	return metrics.New(&metrics.Options{Version: version(), Views: func() []metrics.View {
+		var all []metrics.View
+		for _, s := range views() {
+			all = append(all, metrics.View{Stats: s, Cards: min(s.Counts.Live, cards)})
+		}
+		return all
+	}})
+}
 
 // observed hands on to the metrics what a server tells of its requests.
 func observed(m *metrics.Metrics) func(web.Request) {

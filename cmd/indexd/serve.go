@@ -10,6 +10,7 @@ import (
 
 	"github.com/blobindex/indexd/blobindex"
 	"github.com/blobindex/indexd/blobindex/bucket"
+	"github.com/blobindex/indexd/blobindex/live"
 	"github.com/blobindex/indexd/prune/janitor"
 	"github.com/blobindex/indexd/web"
 )
@@ -81,7 +82,8 @@ func (a *app) serve(cmd *cobra.Command, reconfigure bool, maxUpload int64) error
 		return s.blame("bucket", err)
 	}
 	defer b.Close()
-	counts := newMetrics()
+	var handler *web.Server
+	counts := newMetrics(func() []live.Stats { return handler.Views() }, s.Cards)
 	b.counted = counts.Objects
 	trial := newTrial(cmd.Context(), b.usable)
 	defer trial.end()
@@ -131,7 +133,8 @@ func (a *app) serve(cmd *cobra.Command, reconfigure bool, maxUpload int64) error
 	passes := newPasses(cmd.Context(), b, trial.within(trialTime), log) // nobody looks at a page meanwhile
 	passes.count = counts.Pass
 	defer passes.end()
-	handler, err := web.New(indexes, readiness(b), &web.Options{
+	handler, err = web.New(indexes, readiness(b), &web.Options{
+		Live:   &live.Options{Observe: counts.Observe},
 		Checks: checks(trial, indexes), Metrics: counts.Handler(), Observe: observed(counts),
 		Log: log, Prices: b.prices(), Notice: func() string { return rulesNotice(indexes) },
 		Manifests: &web.Manifests{Store: b, Usable: trial.within(changeWait), MaxUpload: maxUpload},
@@ -141,6 +144,7 @@ func (a *app) serve(cmd *cobra.Command, reconfigure bool, maxUpload int64) error
 	if err != nil {
 		return err
 	}
+	defer handler.Close()
 	defer startPublishers(cmd.Context(), publishers)()
 	if err := a.print(fmt.Sprintf("indexd serves %s at http://%s/\n", s.Bucket, l.Addr())); err != nil {
 		return err
