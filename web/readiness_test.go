@@ -150,15 +150,15 @@ func TestReadiness_OneRequest(t *testing.T) {
 func TestReadiness_Deaf(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan struct{})
-		calls := 0
-		h := readySite(t, func(context.Context) error { calls++; <-release; return nil })
+		var calls atomic.Int64
+		h := readySite(t, func(context.Context) error { calls.Add(1); <-release; return nil })
 		for range 3 {
 			began := time.Now()
 			w := httptest.NewRecorder()
 			h.ServeHTTP(w, localRequest(t, "GET", "/readyz"))
-			if d := time.Since(began); w.Code != http.StatusServiceUnavailable || d != 5*time.Second || calls != 1 ||
+			if d := time.Since(began); w.Code != http.StatusServiceUnavailable || d != 5*time.Second || calls.Load() != 1 ||
 				!strings.Contains(w.Body.String(), `"kind":"timeout"`) {
-				t.Errorf("%d after %v and %d calls: %s", w.Code, d, calls, w.Body)
+				t.Errorf("%d after %v and %d calls: %s", w.Code, d, calls.Load(), w.Body)
 			}
 		}
 		close(release)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -186,14 +188,79 @@ func (p *producers) end() (acked []string, refused int, slowest time.Duration) {
 	return p.acked, p.refused, p.slowest
 }
 
+// A stream is one of events, followed until it ends.
+type stream struct {
+	done chan struct{} // closed at its end
+
+	mu     sync.Mutex // guards what follows
+	events []string   // names
+	err    error      // that it ended with; nil: in good order
+}
+
+// follow opens a stream and returns when its first event has come.
+func follow(t *testing.T, url string) *stream {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	client := &http.Client{Transport: &http.Transport{}}
+	res, err := client.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if res.StatusCode != http.StatusOK || !strings.HasPrefix(res.Header.Get("Content-Type"), "text/event-stream") {
+		t.Fatalf("a stream is answered %d, %v", res.StatusCode, res.Header)
+	}
+	s, first := &stream{done: make(chan struct{})}, make(chan struct{})
+	go func() {
+		defer close(s.done)
+		defer client.CloseIdleConnections()
+		defer res.Body.Close()
+		lines := bufio.NewScanner(res.Body)
+		lines.Buffer(nil, 1<<20)
+		for lines.Scan() {
+			if name, ok := strings.CutPrefix(lines.Text(), "event: "); ok {
+				s.mu.Lock()
+				if s.events = append(s.events, name); len(s.events) == 1 {
+					close(first)
+				}
+				s.mu.Unlock()
+			}
+		}
+		s.mu.Lock()
+		s.err = lines.Err()
+		s.mu.Unlock()
+	}()
+	select {
+	case <-first:
+	case <-s.done:
+		t.Fatal("a stream ended before its first event")
+	}
+	return s
+}
+
+// took returns the names of the events since the last time.
+func (s *stream) took() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	events := s.events
+	s.events = nil
+	return events
+}
+
 // TestServe_StopsUnderLoad: of 32 producers that register when the server is told to stop, each answer that begins comes whole,
-// the process ends within its 10 s with status 0, and what was acknowledged is in the bucket. With INDEXD_TIMED=1.
+// streams end in good order, the process ends within its 10 s with status 0, and what was acknowledged is in the bucket. With INDEXD_TIMED=1.
 func TestServe_StopsUnderLoad(t *testing.T) {
 	timed(t, "some seconds")
 	for _, watched := range []bool{false, true} {
 		p, told := launchLogged(t, "serve", "--listen", "127.0.0.1:0", "--bucket", "./data", "--log-level", "warn")
 		load := startProducers(t, p.url+"/v1/indexes/running/team", "load", 32, 2000, time.Millisecond)
 		<-load.enough
+		var streams []*stream
+		for range 20 {
+			streams = append(streams, follow(t, p.url+"/v1/indexes/running/team/events"))
+		}
 		if watched {
 			p.do(http.MethodGet, "/readyz", "")
 		}
@@ -201,6 +268,12 @@ func TestServe_StopsUnderLoad(t *testing.T) {
 		_, status := p.stop(syscall.SIGTERM)
 		if took := time.Since(began); status != exitDone || took > 10*time.Second {
 			t.Errorf("watched %t: status %d after %v: %s", watched, status, took, told)
+		}
+		for _, s := range streams {
+			<-s.done
+			if s.err != nil {
+				t.Errorf("watched %t: a stream ended with %v", watched, s.err)
+			}
 		}
 		acked, refused, _ := load.end()
 		var lost []string
@@ -318,6 +391,7 @@ func TestServe_StoreFails(t *testing.T) {
 		}
 	}
 	watch := view(t, p.url+ns+"/cards", 500*time.Millisecond)
+	events := follow(t, p.url+ns+"/events")
 	after(t, 3*time.Second)
 	before := numbers(t, metrics)
 	for _, mode := range []int32{fails, hangs} {
@@ -325,6 +399,7 @@ func TestServe_StoreFails(t *testing.T) {
 		if last, seen := watch.now(); !last.Complete || seen["complete"] == 0 {
 			t.Fatalf("%s: not well before: %+v %v", name, last, seen)
 		}
+		events.took()
 		g.set(mode)
 		began := time.Now()
 		load := startProducers(t, p.url+ns, name, 8, 1<<30, 200*time.Millisecond)
@@ -340,6 +415,9 @@ func TestServe_StoreFails(t *testing.T) {
 			t.Errorf("%s: the last view is %d cards, complete %t, stale since %v; seen were %v", name, len(last.Cards), last.Complete,
 				last.StaleSince, seen)
 		}
+		if names := events.took(); !slices.Contains(names, "stale") || slices.Contains(names, "remove") {
+			t.Errorf("%s: the stream told %q", name, names)
+		}
 		g.set(lets)
 		back := time.Now()
 		eventuallyEvery(t, name+": a complete view", 200*time.Millisecond, func() bool {
@@ -353,6 +431,9 @@ func TestServe_StoreFails(t *testing.T) {
 		})
 		if took := time.Since(back); took > 25*time.Second {
 			t.Errorf("%s: it took %v until all was well", name, took)
+		}
+		if names := events.took(); !slices.Contains(names, "upsert") && !slices.Contains(names, "snapshot") {
+			t.Errorf("%s: when all was well, the stream told %q", name, names)
 		}
 		acked, refused, slowest := load.end()
 		if refused == 0 || slowest > 12*time.Second {
@@ -373,6 +454,11 @@ func TestServe_StoreFails(t *testing.T) {
 		after(t, 2*time.Second)
 	}
 	watch.end()
+	select {
+	case <-events.done:
+		t.Errorf("the stream has ended: %v", events.err)
+	default:
+	}
 	if watch.less > 0 {
 		t.Errorf("%d views showed fewer cards than one before", watch.less)
 	}
@@ -390,6 +476,7 @@ func TestServe_StoreFails(t *testing.T) {
 	if _, status := p.stop(syscall.SIGTERM); status != exitDone {
 		t.Errorf("status %d: %s", status, told)
 	}
+	<-events.done
 }
 
 // eventuallyEvery is eventually, of what a look would disturb.
