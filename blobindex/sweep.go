@@ -17,6 +17,7 @@ import (
 type Sweeper struct {
 	log   *slog.Logger
 	now   func() time.Time
+	tell  func(deleted map[string]int, failed, dropped int)
 	queue chan sweep
 	stop  context.CancelFunc
 	done  chan struct{}
@@ -26,6 +27,7 @@ type Sweeper struct {
 	pause  time.Time                // nothing is taken before then
 	delay  time.Duration            // the last pause
 	deeds  SweepStats
+	told   int           // of deeds.Dropped
 	worked chan struct{} // closed and replaced when a batch is done
 }
 
@@ -51,6 +53,9 @@ type sweepState struct {
 type SweeperOptions struct {
 	Log *slog.Logger     // takes what could not be deleted; default: nothing is logged
 	Now func() time.Time // the host's clock, default time.Now
+	// Told, if set, is called when a batch is done, with the keys that were deleted, by reason, those that could not be, and
+	// those that were dropped since the last call. It must not block, nor call the sweeper.
+	Told func(deleted map[string]int, failed, dropped int)
 }
 
 // SweepStats count what a Sweeper did.
@@ -80,7 +85,10 @@ func NewSweeper(opt *SweeperOptions) *Sweeper {
 	ctx, stop := context.WithCancel(context.Background())
 	s := &Sweeper{
 		log: opt.Log, now: opt.Now, stop: stop, queue: make(chan sweep, sweepQueue), done: make(chan struct{}),
-		keys: make(map[sweepKey]*sweepState), worked: make(chan struct{}),
+		keys: make(map[sweepKey]*sweepState), worked: make(chan struct{}), tell: opt.Told,
+	}
+	if s.tell == nil {
+		s.tell = func(map[string]int, int, int) {}
 	}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
@@ -200,10 +208,12 @@ func (s *Sweeper) delete(ctx context.Context, batch sweep) {
 	now := s.now()
 	var first error
 	failed, denied := 0, 0
+	gone := make(map[string]int)
 	for i, d := range batch.plan {
 		k := sweepKey{batch.index, d.Key}
 		if errs == nil || errs[i] == nil {
 			delete(s.keys, k)
+			gone[d.Reason.String()]++
 			continue
 		}
 		if failed++; first == nil {
@@ -233,6 +243,7 @@ func (s *Sweeper) delete(ctx context.Context, batch sweep) {
 		s.log.Warn("sweeping failed for some keys", "index", batch.index.name, "keys", len(batch.plan), "failed", failed,
 			"pause", s.delay, "error", first)
 	}
+	s.report(gone, failed)
 	close(s.worked)
 	s.worked = make(chan struct{})
 }
@@ -245,8 +256,15 @@ func (s *Sweeper) forget(batch sweep) {
 		delete(s.keys, sweepKey{batch.index, d.Key})
 	}
 	s.deeds.Dropped += len(batch.plan)
+	s.report(nil, 0)
 	close(s.worked)
 	s.worked = make(chan struct{})
+}
+
+// report tells of a batch. s.mu is held, so that what is told adds up to Stats.
+func (s *Sweeper) report(deleted map[string]int, failed int) {
+	s.tell(deleted, failed, s.deeds.Dropped-s.told)
+	s.told = s.deeds.Dropped
 }
 
 func longer(wait time.Duration) time.Duration { return min(max(2*wait, sweepRetry), sweepRetryTo) }

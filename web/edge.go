@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/labstack/echo/v4"
 )
@@ -37,13 +38,26 @@ func (s *Server) edge(next echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
-// limited ends what a route does after Options.Timeout.
-func (s *Server) limited(next echo.HandlerFunc) echo.HandlerFunc {
-	return func(c echo.Context) error {
-		ctx, cancel := context.WithTimeout(c.Request().Context(), s.opt.Timeout)
-		defer cancel()
-		c.SetRequest(c.Request().WithContext(ctx))
-		return next(c)
+// markerTimeout is the longest that a request may take that writes a marker.
+const markerTimeout = 10 * time.Second
+
+// limit is limited, for a route that writes.
+func (s *Server) limit(route string) echo.MiddlewareFunc {
+	if strings.HasPrefix(route, namespaceRoute+"/items") {
+		return s.limited(min(s.opt.Timeout, markerTimeout))
+	}
+	return s.limited(s.opt.Timeout)
+}
+
+// limited ends what a route does after a time.
+func (s *Server) limited(d time.Duration) echo.MiddlewareFunc {
+	return func(next echo.HandlerFunc) echo.HandlerFunc {
+		return func(c echo.Context) error {
+			ctx, cancel := context.WithTimeout(c.Request().Context(), d)
+			defer cancel()
+			c.SetRequest(c.Request().WithContext(ctx))
+			return next(c)
+		}
 	}
 }
 

@@ -36,7 +36,7 @@ func (s *Server) observe(next echo.HandlerFunc) echo.HandlerFunc {
 				s.log.LogAttrs(ctx, slog.LevelInfo, "request broken off", slog.String("method", r.Method), slog.String("route", r.Route))
 				return
 			}
-			s.log.LogAttrs(ctx, slog.LevelInfo, "request", slog.String("method", r.Method), slog.String("route", r.Route),
+			s.log.LogAttrs(ctx, levelOf(r), "request", slog.String("method", r.Method), slog.String("route", r.Route),
 				slog.Int("status", r.Status), slog.Duration("duration", r.Duration))
 			if r.Status == http.StatusUnauthorized || r.Status == http.StatusForbidden {
 				r.Route = ""
@@ -51,6 +51,17 @@ func (s *Server) observe(next echo.HandlerFunc) echo.HandlerFunc {
 		answered = true
 		return nil
 	}
+}
+
+// levelOf is that of the line about a request. Probes and scrapes that find all well come every few seconds, and say nothing.
+func levelOf(r Request) slog.Level {
+	switch r.Route {
+	case "/healthz", "/readyz", metricsRoute:
+		if r.Status < http.StatusBadRequest {
+			return slog.LevelDebug
+		}
+	}
+	return slog.LevelInfo
 }
 
 // known keeps a method of anybody's invention out of the log.

@@ -58,11 +58,7 @@ func (s *Server) ownOrigin(r *http.Request) string {
 // checkHost refuses names that some DNS answer has pointed at this host: such a page may read whatever it gets. Where every
 // answer is for a token, which such a page does not have, any name does, unless there is one that is known to be right.
 func (s *Server) checkHost(r *http.Request) *problem {
-	host, _, err := net.SplitHostPort(r.Host)
-	if err != nil {
-		host = strings.TrimSuffix(strings.TrimPrefix(r.Host, "["), "]")
-	}
-	if loopback(host) {
+	if underLoopback(r) {
 		return nil
 	}
 	p := &problem{
@@ -84,6 +80,15 @@ func (s *Server) checkHost(r *http.Request) *problem {
 	p.detail = "This server answers under its public name only."
 	p.action = "Use " + s.opt.PublicURL + "."
 	return p
+}
+
+// underLoopback reports whether a request names this host by a loopback name.
+func underLoopback(r *http.Request) bool {
+	host, _, err := net.SplitHostPort(r.Host)
+	if err != nil {
+		host = strings.TrimSuffix(strings.TrimPrefix(r.Host, "["), "]")
+	}
+	return loopback(host)
 }
 
 // checkOrigin refuses mutations that a browser sends on behalf of another site. Origins that are listed may send them to the

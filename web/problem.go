@@ -1,7 +1,6 @@
 package web
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -44,6 +43,8 @@ const (
 	codeThrottled   = "throttled"
 	codeBusy        = "busy"
 	codeUnknown     = "unknown"
+	codeNotReady    = "not_ready"
+	codeStopping    = "stopping"
 
 	codeUnauthenticated = "unauthenticated"
 	codeForbidden       = "forbidden"
@@ -86,7 +87,8 @@ type problem struct {
 	location       string        // where to look, or empty
 	cause          error
 
-	generation, pointer uint64 // of a snapshot: what was asked for, and what is current; 0: there is none
+	generation, pointer uint64      // of a snapshot: what was asked for, and what is current; 0: there is none
+	checks              []api.Check // of readiness
 }
 
 // retryAfter is the Retry-After of problems that pass by themselves, in seconds.
@@ -178,18 +180,22 @@ func (p *problem) headers(h http.Header) {
 }
 
 func (p *problem) send(c echo.Context) error {
-	var v any = api.Problem{
+	body := api.Problem{
 		Type: api.ProblemTypeAboutBlank, Title: http.StatusText(p.status), Status: p.status, Code: p.code, Detail: p.detail,
 		Action: p.action, Generation: orNone(p.generation), Pointer: orNone(p.pointer),
 	}
+	if len(p.checks) > 0 {
+		body.Checks = &p.checks
+	}
+	var v any = body
 	if p.held != nil {
 		v = p.leaseHeld()
 	}
-	body, err := json.Marshal(v)
+	text, err := json.Marshal(v)
 	if err != nil {
 		return err
 	}
-	return c.Blob(p.status, "application/problem+json", append(body, '\n'))
+	return c.Blob(p.status, "application/problem+json", append(text, '\n'))
 }
 
 // orNone is the number of a generation, which is not 0.
@@ -296,9 +302,12 @@ func unknownProblem(err error, did effect) *problem {
 		action: "Look before you repeat it. This operation may be repeated as it is.",
 	}
 	switch did {
+	case writes:
+		p.retry = true
 	case mints:
 		p.action = "Look before you repeat it: that would make another item. With an Idempotency-Key it does not."
 	case ends:
+		p.retry = true
 		p.action = "Look before you repeat it. Finishing may be repeated with the same outcome, within the TTL."
 	}
 	return p
@@ -354,18 +363,6 @@ func clockProblem(e *blobindex.ClockError) *problem {
 		p.detail += "it was written, but is not shown."
 	} else {
 		p.detail += "nothing was written."
-	}
-	return p
-}
-
-// readyProblem says in safe words why the bucket cannot be listed.
-func readyProblem(err error) *problem {
-	p := storeProblem(err, reads)
-	if p.status < http.StatusInternalServerError || errors.Is(err, context.DeadlineExceeded) {
-		return &problem{
-			status: http.StatusServiceUnavailable, code: codeUnavailable, retry: true, cause: err,
-			detail: "The store did not list the bucket in time.", action: tryAgain,
-		}
 	}
 	return p
 }

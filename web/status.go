@@ -2,7 +2,6 @@ package web
 
 import (
 	"context"
-	"time"
 
 	"github.com/blobindex/indexd/web/api"
 )
@@ -41,18 +40,5 @@ func (s *Server) ListNamespaces(ctx context.Context, r api.ListNamespacesRequest
 
 // GetHealth is GET /healthz.
 func (s *Server) GetHealth(context.Context, api.GetHealthRequestObject) (api.GetHealthResponseObject, error) {
-	return api.GetHealth200JSONResponse{Status: api.Ok}, nil
-}
-
-const readyTimeout = 5 * time.Second
-
-// GetReadiness is GET /readyz.
-func (s *Server) GetReadiness(ctx context.Context, _ api.GetReadinessRequestObject) (api.GetReadinessResponseObject,
-	error) {
-	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
-	defer cancel()
-	if err := s.ready(ctx); err != nil {
-		return nil, readyProblem(err)
-	}
-	return api.GetReadiness200JSONResponse{Status: api.Ok}, nil
+	return api.GetHealth200JSONResponse{Status: api.HealthStatusOk}, nil
 }

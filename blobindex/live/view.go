@@ -251,7 +251,7 @@ func (v *view) list(now time.Time) *listing {
 	l := &listing{began: now, acks: v.acks, cancel: cancel, done: make(chan struct{})}
 	started := v.h.run(func() {
 		defer cancel()
-		s, err := v.n.Snapshot(ctx)
+		s, err := v.snapshot(ctx)
 		v.finish(l, s, err, ctx.Err())
 	})
 	if !started {

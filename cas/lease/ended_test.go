@@ -1,6 +1,7 @@
 package lease_test
 
 import (
+	"context"
 	"errors"
 	"math"
 	"testing"
@@ -38,6 +39,9 @@ func TestBreak(t *testing.T) {
 				t.Errorf("the holder found out after %v", d)
 			}
 			wantLost(t, h)
+			if err := context.Cause(ctx); !errors.Is(err, lease.ErrBroken) {
+				t.Errorf("the holder was told %v", err)
+			}
 			release(t, h)
 			found := time.Since(began)
 			within(t, found+two.after(3, lease.AcquireOptions{}), ttl+lease.Margin)

@@ -220,7 +220,11 @@ func (h *Held) settle(ctx context.Context) error {
 		return err
 	}
 	if s.Created.Nonce != h.is.Created.Nonce || s.Value.Term != h.is.Value.Term || s.Value.Class == "" {
-		h.lost(errors.New("somebody else has changed it"))
+		why := errors.New("somebody else has changed it")
+		if s.Created.Nonce == h.is.Created.Nonce && s.Value.Term == h.is.Value.Term && s.Value.Reason == brokenReason {
+			why = ErrBroken
+		}
+		h.lost(why)
 		return context.Cause(h.ctx)
 	}
 	// It is ours: of one incarnation, an acquisition's term is its alone.

@@ -91,6 +91,8 @@ var (
 	ErrHeld = errors.New("lease: held")
 	// ErrLost: the lease is not ours any more, or cannot be trusted to be.
 	ErrLost = errors.New("lease: lost")
+	// ErrBroken: it was lost since somebody has ended its term by Break. The error matches ErrLost too.
+	ErrBroken = errors.New("lease: broken")
 	// ErrTerm: the lease is in another term, or not held.
 	ErrTerm = errors.New("lease: another term")
 )
@@ -188,12 +190,15 @@ func (l *Lease) Break(ctx context.Context, term uint64) (Status, error) {
 	case r.Term != term:
 		return l.status(s), fmt.Errorf("lease %q is in term %d by now, not %d: %w", l.name, r.Term, term, ErrTerm)
 	}
-	next := record{Term: term, Opens: s.Value.TTL + Margin.Milliseconds(), Since: since(s, l.clock), Reason: "broken"}
+	next := record{Term: term, Opens: s.Value.TTL + Margin.Milliseconds(), Since: since(s, l.clock), Reason: brokenReason}
 	if s, err = l.doc.Replace(ctx, s, next); err != nil {
 		return Status{Name: l.name}, err
 	}
 	return l.status(s), nil
 }
+
+// brokenReason is what Break leaves in the document.
+const brokenReason = "broken"
 
 // load returns the document, the zero state if there is none.
 func (l *Lease) load(ctx context.Context) (cas.State[record], error) {

@@ -71,7 +71,12 @@ func decisiveSteps() (some []step) {
 // ErrNotUsable, and cas.ErrUnsupported as well, with what was seen; ErrNotUsable alone with why it could not be found out,
 // which is not remembered, and bucket.ErrDenied or ErrFull as well if it is that; or that of a run.
 func Usable(ctx context.Context, store cas.Store, objects bucket.Objects, opts *Options) (Verdict, error) {
-	r := newRun([]Site{{Name: "the bucket", Objects: objects, Store: store}}, opts)
+	return UsableAt(ctx, Site{Name: "the bucket", Objects: objects, Store: store}, opts)
+}
+
+// UsableAt is Usable for a site whose Extra is not its Store, such as one that is decorated.
+func UsableAt(ctx context.Context, site Site, opts *Options) (Verdict, error) {
+	r := newRun([]Site{site}, opts)
 	r.brief = true
 	if opts == nil || opts.Creates == 0 {
 		r.opts.Creates = 8
@@ -96,6 +101,15 @@ func Usable(ctx context.Context, store cas.Store, objects bucket.Objects, opts *
 	_, err = r.end(ctx, err)
 	return v, err
 }
+
+// Remembered is the verdict that Usable would go by without trying anything; false where there is none, where it is too old,
+// and where it cannot be read. 1 GET.
+func Remembered(ctx context.Context, store cas.Store) (Verdict, bool) {
+	return newRun([]Site{{Store: store}}, nil).remembered(ctx)
+}
+
+// Err is what Usable returns of the verdict.
+func (v Verdict) Err() error { return v.err() }
 
 // remembered is the verdict that is stored, if it can be relied on. Whatever else is there is written over.
 func (r *run) remembered(ctx context.Context) (v Verdict, ok bool) {

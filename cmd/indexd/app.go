@@ -44,7 +44,8 @@ A bucket is file:///dir, ./dir, s3://bucket[/path][?endpoint=URL&region=NAME] wi
 or gs://bucket[/path] with Application Default Credentials.
 
 Settings come from flags, then the environment (INDEXD_BUCKET, INDEXD_CONFIG, INDEXD_INDEX, INDEXD_NAMESPACE,
-INDEXD_LISTEN, INDEXD_CARDS, INDEXD_RESOLVES, INDEXD_PRUNE_EVERY), then the file named by --config, then the defaults.
+INDEXD_LISTEN, INDEXD_METRICS_LISTEN, INDEXD_CARDS, INDEXD_RESOLVES, INDEXD_PRUNE_EVERY, INDEXD_LOG_FORMAT,
+INDEXD_LOG_LEVEL), then the file named by --config, then the defaults.
 
 Exit status: 0 done; 1 failed; 2 usage; 3 the bucket breaks a guarantee that this needs, or the configuration differs from
 the index's rules; 4 outcome unknown, look before you repeat; 75 busy, try later.`

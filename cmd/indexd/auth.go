@@ -1,12 +1,9 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/blobindex/indexd/blobindex"
@@ -156,16 +153,4 @@ func (g *grantSettings) grant(indexes []*blobindex.Index) (auth.Grant, error) {
 		return grant, fmt.Errorf("there is no index %.80q; give one of those that are configured, or \"*\" for all", g.Index)
 	}
 	return grant, nil
-}
-
-// checkAddress refuses what cannot be listened on. Its errors are usage errors.
-func checkAddress(addr string) error {
-	_, port, err := net.SplitHostPort(addr)
-	if err != nil {
-		return &statusError{exitUsage, errors.New("it is no host and port; give one such as 127.0.0.1:8080, or :8080 for every address")}
-	}
-	if _, err := strconv.ParseUint(port, 10, 16); err != nil {
-		return usagef("the port %.20q is no number from 0 to 65535", port)
-	}
-	return nil
 }

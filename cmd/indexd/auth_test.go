@@ -93,10 +93,11 @@ func TestServe_WithAuth(t *testing.T) {
 // TestServe_AnyAddress: with tokens other hosts may be let in.
 func TestServe_AnyAddress(t *testing.T) {
 	for _, addr := range []string{"0.0.0.0:0", ":0"} {
-		if err := checkAddress(addr); err != nil {
+		s := &settings{fileSettings: fileSettings{Listen: addr, Auth: &authSettings{}}}
+		if err := s.checkListen(); err != nil {
 			t.Error(err)
 		}
-		l, err := listenAnywhere(t.Context(), addr)
+		l, err := s.listen(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}

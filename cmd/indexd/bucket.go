@@ -27,9 +27,11 @@ const (
 type lazyBucket struct {
 	location *openbucket.Location
 	use      use
+	counted  func(bucket.Objects) bucket.Objects // nil: nobody counts what is asked of it
 
-	mu      sync.Mutex // guards objects and err
-	objects openbucket.Bucket
+	mu      sync.Mutex // guards what follows
+	driver  openbucket.Bucket
+	objects bucket.Objects // the driver, counted
 	err     error
 }
 
@@ -65,7 +67,12 @@ func (b *lazyBucket) get(ctx context.Context) (bucket.Objects, error) {
 		if b.use == existing {
 			open = b.location.Open
 		}
-		b.objects, b.err = open(ctx)
+		if b.driver, b.err = open(ctx); b.err == nil {
+			b.objects = b.driver
+			if b.counted != nil {
+				b.objects = b.counted(b.driver)
+			}
+		}
 	}
 	return b.objects, b.err
 }
@@ -74,10 +81,17 @@ func (b *lazyBucket) get(ctx context.Context) (bucket.Objects, error) {
 func (b *lazyBucket) Close() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.objects != nil {
-		return b.objects.Close()
+	if b.driver != nil {
+		return b.driver.Close()
 	}
 	return nil
+}
+
+// opened is the driver itself, with all that it offers beyond its contracts; nil before the bucket is opened.
+func (b *lazyBucket) opened() openbucket.Bucket {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.driver
 }
 
 var (

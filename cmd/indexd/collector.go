@@ -21,6 +21,7 @@ type collector struct {
 	store  manifest.Store
 	usable func(context.Context) error
 	log    *slog.Logger
+	count  func(term uint64, deleted int, err error) // called with each collection that is begun; nil: nobody counts
 }
 
 const (
@@ -98,14 +99,24 @@ func (c *collector) collect(ctx context.Context, title string) (err error) {
 	if err != nil || !was.Since.IsZero() && time.Since(was.Since).Abs() < collectDue { // one that is ahead comes of another clock
 		return err
 	}
+	var term uint64
+	var deleted int
+	var came error // that is no error of ours
+	defer func() {
+		if c.count != nil && ctx.Err() == nil {
+			c.count(term, deleted, errors.Join(came, err))
+		}
+	}()
 	held, err := l.Acquire(ctx, &lease.AcquireOptions{Reason: "gc"})
 	if errors.Is(err, lease.ErrHeld) {
+		came = err
 		c.log.Info("manifest left to who is at it", "manifest", title, "code", "lease_held")
 		return nil
 	}
 	if err != nil {
 		return err
 	}
+	term = held.Term()
 	defer func() {
 		release, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTime)
 		defer cancel()
@@ -116,12 +127,13 @@ func (c *collector) collect(ctx context.Context, title string) (err error) {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := held.Context(ctx)
+	work, cancel := held.Context(ctx)
 	defer cancel()
-	r, err := m.GC(ctx, nil)
+	r, err := m.GC(work, nil)
+	deleted = r.Deleted
 	if err != nil {
-		if errors.Is(context.Cause(ctx), lease.ErrLost) {
-			err = context.Cause(ctx)
+		if errors.Is(context.Cause(work), lease.ErrLost) {
+			err = context.Cause(work)
 		}
 		return err
 	}

@@ -61,7 +61,9 @@ func (a *attic) files() (n int) {
 }
 
 func (a *attic) collector(usable error) *collector {
-	return &collector{a.store, func(context.Context) error { return usable }, slog.New(slog.NewTextHandler(&a.log, nil))}
+	return &collector{
+		store: a.store, usable: func(context.Context) error { return usable }, log: slog.New(slog.NewTextHandler(&a.log, nil)),
+	}
 }
 
 // TestCollector_Daily has two servers collect one manifest: one of them does, once a day, whatever is added in between.

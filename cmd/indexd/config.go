@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"reflect"
 	"slices"
 	"strconv"
@@ -25,12 +26,16 @@ const (
 	defaultBucket    = "./indexd-data"
 	defaultListen    = "127.0.0.1:8080"
 	defaultNamespace = "default"
+	defaultLogFormat = "text"
 )
 
 // fileSettings are what the configuration file may hold; any other key in it is an error.
 //
 //	bucket: file:///var/lib/indexd
 //	listen: 127.0.0.1:8080
+//	metrics_listen: 127.0.0.1:9090  # default: nothing is listened on for metrics alone
+//	log_format: text  # or json
+//	log_level: info   # debug, info, warn or error
 //	cards: 8          # cards in a view, 1 to 200
 //	resolves: 64      # requests for resolving a view
 //	prune_every: 5m   # how often serve prunes each index; 0s for never
@@ -43,8 +48,13 @@ const (
 // Which index and namespace a command works on is no matter of the file: a namespace in a file that many share would
 // silently narrow what prune works on.
 type fileSettings struct {
-	Bucket     string          `koanf:"bucket" give:"a text such as file:///var/lib/indexd"`
-	Listen     string          `koanf:"listen" give:"a text such as 127.0.0.1:8080"`
+	Bucket string `koanf:"bucket" give:"a text such as file:///var/lib/indexd"`
+	Listen string `koanf:"listen" give:"a text such as 127.0.0.1:8080"`
+	// Of serve and demo alone.
+	MetricsListen string `koanf:"metrics_listen" give:"a text such as 127.0.0.1:9090"`
+	LogFormat     string `koanf:"log_format" give:"text or json"`
+	LogLevel      string `koanf:"log_level" give:"debug, info, warn or error"`
+
 	Cards      int             `koanf:"cards" give:"a whole number from 1 to 200"`
 	Resolves   int             `koanf:"resolves" give:"a whole number from 1 to 100000"`
 	PruneEvery string          `koanf:"prune_every" give:"a duration with its unit, such as 5m, or 0s for never"`
@@ -64,6 +74,7 @@ type settings struct {
 	Namespace    string `koanf:"namespace"` // empty: nobody named one
 
 	pruneEvery time.Duration // 0: never
+	level      *slog.Level   // nil: nobody named one
 
 	// sources say who set a setting: a flag, a variable or a line of the file. What nobody set is not in it.
 	sources map[string]string
@@ -80,7 +91,8 @@ func (s *settings) blame(name string, err error) error {
 // settingNames are the settings that environment variables (INDEXD_ and the name in capitals) and, where a command has
 // them, flags of that name may set. A variable INDEXD_* of another name is nobody's error: container platforms inject
 // such for a service that is called indexd.
-var settingNames = []string{"bucket", "index", "namespace", "listen", "cards", "resolves", "prune_every"}
+var settingNames = []string{"bucket", "index", "namespace", "listen", "cards", "resolves", "prune_every",
+	"metrics_listen", "log_format", "log_level"}
 
 // flagName is the flag that sets a setting.
 func flagName(setting string) string { return strings.ReplaceAll(setting, "_", "-") }
@@ -102,7 +114,7 @@ func (a *app) settings(cmd *cobra.Command) (*settings, error) {
 	s := &settings{
 		sources: sources,
 		fileSettings: fileSettings{
-			Bucket: defaultBucket, Listen: defaultListen,
+			Bucket: defaultBucket, Listen: defaultListen, LogFormat: defaultLogFormat,
 			Cards: blobindex.DefaultCards, Resolves: blobindex.DefaultBudget, PruneEvery: exact(janitor.DefaultEvery),
 		},
 	}
@@ -118,6 +130,12 @@ func (a *app) settings(cmd *cobra.Command) (*settings, error) {
 	}
 	if s.pruneEvery, err = parseEvery(s.PruneEvery); err != nil {
 		return nil, &statusError{exitUsage, s.blame("prune_every", err)}
+	}
+	if !slices.Contains(logFormats, s.LogFormat) {
+		return nil, &statusError{exitUsage, s.blame("log_format", fmt.Errorf("%.40q is no format of a log; give text or json", s.LogFormat))}
+	}
+	if s.level, err = parseLevel(s.LogLevel); err != nil {
+		return nil, &statusError{exitUsage, s.blame("log_level", err)}
 	}
 	return s, nil
 }
@@ -160,7 +178,7 @@ func (a *app) loadFile(k *koanf.Koanf, cmd *cobra.Command, sources map[string]st
 		return fmt.Errorf("the configuration %s has keys that nothing reads: %s; correct or remove them", path,
 			strings.Join(unused, ", "))
 	}
-	for _, name := range []string{"bucket", "listen", "prune_every", "public_url"} {
+	for _, name := range []string{"bucket", "listen", "prune_every", "public_url", "metrics_listen", "log_format", "log_level"} {
 		if own.Exists(name) && strings.TrimSpace(own.String(name)) == "" {
 			return fmt.Errorf("the configuration %s sets %s to nothing; give a value, or remove it", path, name)
 		}

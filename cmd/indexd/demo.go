@@ -16,6 +16,7 @@ import (
 	"github.com/blobindex/indexd/blobindex"
 	"github.com/blobindex/indexd/blobindex/bucket"
 	"github.com/blobindex/indexd/blobindex/bucket/dirbucket"
+	"github.com/blobindex/indexd/blobindex/live"
 	"github.com/blobindex/indexd/web"
 )
 
@@ -36,6 +37,8 @@ It ends on SIGINT, and removes the directory.`, demoTTL, shortestDelay, longestD
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.demo(cmd, compare) },
 	}
 	cmd.Flags().String("listen", defaultListen, "address to listen on; loopback only")
+	metricsFlag(cmd)
+	logFlags(cmd, slog.LevelWarn)
 	cmd.Flags().BoolVar(&compare, "versus-list", false, "count what a shared list loses beside it")
 	return cmd
 }
@@ -48,11 +51,22 @@ func (a *app) demo(cmd *cobra.Command, compare bool) (err error) {
 	if err := checkListen(settings.Listen); err != nil {
 		return settings.blame("listen", err)
 	}
+	if err := settings.checkMetricsListen(); err != nil {
+		return err
+	}
+	log := a.logger(settings, slog.LevelWarn)
 	l, err := a.listenSomewhere(cmd.Context(), settings.Listen)
 	if err != nil {
 		return err
 	}
 	defer l.Close()
+	scraped, err := settings.listenMetrics(cmd.Context(), log)
+	if err != nil {
+		return err
+	}
+	if scraped != nil {
+		defer scraped.Close()
+	}
 	dir, err := os.MkdirTemp("", "indexd-demo-")
 	if err != nil {
 		return fmt.Errorf("making a temporary directory: %w", err)
@@ -67,7 +81,7 @@ func (a *app) demo(cmd *cobra.Command, compare bool) (err error) {
 	if compare {
 		objects = &slowBucket{b, storeDelay}
 	}
-	return a.play(cmd.Context(), l, newStage(objects, compare, a.log(slog.LevelWarn)))
+	return a.play(cmd.Context(), l, scraped, newStage(objects, compare, log))
 }
 
 // listenSomewhere takes a free port instead of the default one where that is taken: a demonstration starts in any case.
@@ -81,8 +95,11 @@ func (a *app) listenSomewhere(ctx context.Context, addr string) (net.Listener, e
 }
 
 // play lets the crew act, shows it on a page, and compares if the stage has a list, until ctx ends.
-func (a *app) play(ctx context.Context, l net.Listener, s *stage) error {
-	sweeper := blobindex.NewSweeper(&blobindex.SweeperOptions{Log: s.log})
+func (a *app) play(ctx context.Context, l, scraped net.Listener, s *stage) error {
+	var handler *web.Server
+	counts := newMetrics(func() []live.Stats { return handler.Views() }, blobindex.DefaultCards)
+	s.objects = counts.Objects(s.objects)
+	sweeper := blobindex.NewSweeper(&blobindex.SweeperOptions{Log: s.log, Told: counts.Swept})
 	defer sweeper.Close()
 	index, err := s.index(sweeper, 0)
 	if err != nil {
@@ -92,11 +109,11 @@ func (a *app) play(ctx context.Context, l net.Listener, s *stage) error {
 	if err != nil {
 		return err
 	}
-	opt := &web.Options{Log: s.log}
+	opt := &web.Options{Log: s.log, Metrics: counts.Handler(), Observe: observed(counts), Live: &live.Options{Observe: counts.Observe}}
 	if s.list != nil {
 		opt.Notice = v.text
 	}
-	handler, err := web.New([]*blobindex.Index{index}, readiness(s.objects), opt)
+	handler, err = web.New([]*blobindex.Index{index}, readiness(s.objects), opt)
 	if err != nil {
 		return err
 	}
@@ -114,7 +131,7 @@ func (a *app) play(ctx context.Context, l net.Listener, s *stage) error {
 	if s.list != nil {
 		wg.Go(func() { v.watch(ctx, a.stderr) })
 	}
-	if err := serveHTTP(ctx, l, handler, s.log); err != nil {
+	if err := serveHTTP(ctx, l, handler, s.log, metricsSide(scraped, counts)); err != nil {
 		return err
 	}
 	stop()

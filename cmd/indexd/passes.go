@@ -21,6 +21,7 @@ type passes struct {
 	store  cas.Store
 	usable func(context.Context) error
 	log    *slog.Logger
+	count  func(index string, r janitor.Report, err error) // called with each pass that was no dry run; nil: nobody counts
 	all    sync.WaitGroup
 	late   context.Context // over when nobody waits any more for a pass to end
 
@@ -44,6 +45,7 @@ func (p *passes) janitor(x *blobindex.Index, class lease.Class) *janitor.Janitor
 // schedule prunes an index at intervals until the server is told to stop.
 func (p *passes) schedule(x *blobindex.Index, every time.Duration) {
 	told := func(r janitor.Report, err error) {
+		p.counted(x, r, err)
 		if err == nil {
 			p.report(x.Name(), r)
 		}
@@ -68,6 +70,9 @@ func (p *passes) run(ctx context.Context, x *blobindex.Index, opt *janitor.RunOp
 		return r, errStopping
 	}
 	<-done
+	if !opt.DryRun {
+		p.counted(x, r, err)
+	}
 	if err != nil {
 		return r, err
 	}
@@ -75,6 +80,12 @@ func (p *passes) run(ctx context.Context, x *blobindex.Index, opt *janitor.RunOp
 		p.report(x.Name(), r)
 	}
 	return r, nil
+}
+
+func (p *passes) counted(x *blobindex.Index, r janitor.Report, err error) {
+	if p.count != nil {
+		p.count(x.Name(), r, err)
+	}
 }
 
 // begin reports whether do has been begun.

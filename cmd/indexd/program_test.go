@@ -44,7 +44,9 @@ func (p *program) launch() {
 		p.t.Fatal(err)
 	}
 	p.lines = bufio.NewScanner(stdout)
-	if p.url = served.FindString(p.line()); p.url == "" {
+	if told := served.FindAllString(p.line(), -1); len(told) > 0 {
+		p.url = told[len(told)-1] // the first may be that of the bucket
+	} else {
 		p.t.Fatalf("no address told; exit: %v; stderr: %s", p.cmd.Wait(), p.stderr)
 	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/blobindex/indexd/blobindex"
 	"github.com/blobindex/indexd/blobindex/bucket"
+	"github.com/blobindex/indexd/blobindex/live"
 	"github.com/blobindex/indexd/prune/janitor"
 	"github.com/blobindex/indexd/web"
 )
@@ -17,6 +18,7 @@ import (
 func (a *app) serveCommand() *cobra.Command {
 	var reconfigure bool
 	var maxUpload int64
+	var check bool
 	cmd := &cobra.Command{
 		Use:   "serve",
 		Short: "Serve the page and the HTTP API",
@@ -34,9 +36,19 @@ come. Files that no entry of a manifest has any more are deleted about once a da
 
 ` + rulesHelp + `
 
-It stops on SIGINT or SIGTERM, within 10 seconds.`,
+With --check it serves nothing and writes nothing: it reads the configuration, the bucket and what is saved there, tries the
+addresses, tells what it found, and exits 0 if serve would work, 1 if not, 2 if the configuration is wrong, and 3 if the
+configuration differs from the saved rules, or needs conditional writes that the bucket was found not to keep.
+
+It stops on SIGINT or SIGTERM, within 10 seconds: /readyz tells so first, for 3 seconds if somebody watches it, then no more
+requests are taken, and those under way end. A second signal ends it at once.`,
 		Args: takes(0, 0, "no arguments"),
-		RunE: func(cmd *cobra.Command, _ []string) error { return a.serve(cmd, reconfigure, maxUpload) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if check {
+				return a.checkServe(cmd, reconfigure, maxUpload)
+			}
+			return a.serve(cmd, reconfigure, maxUpload)
+		},
 	}
 	bucketFlags(cmd)
 	cmd.Flag("bucket").Usage = "where the indexes are: file:///dir, ./dir, s3://bucket, gs://bucket, or mem:// for as long as " +
@@ -44,34 +56,39 @@ It stops on SIGINT or SIGTERM, within 10 seconds.`,
 	cmd.Flags().String("listen", defaultListen, "address to listen on; loopback only, unless auth is configured")
 	cmd.Flags().String("prune-every", exact(janitor.DefaultEvery), "how often to prune each index; 0 for never")
 	cmd.Flags().Int64Var(&maxUpload, "max-upload", web.DefaultMaxUpload, "bytes that one upload to a manifest or a snapshot may have")
+	metricsFlag(cmd)
+	logFlags(cmd, slog.LevelInfo)
+	cmd.Flags().BoolVar(&check, "check", false, "tell whether serve would work, and do nothing else")
 	reconfigureFlag(cmd, &reconfigure)
 	return cmd
 }
 
 func (a *app) serve(cmd *cobra.Command, reconfigure bool, maxUpload int64) error {
 	if maxUpload <= 0 {
-		return usagef("--max-upload is %d; give the bytes that one upload may have, such as %d", maxUpload, web.DefaultMaxUpload)
+		return badMaxUpload(maxUpload)
 	}
 	s, err := a.settings(cmd)
 	if err != nil {
 		return err
 	}
-	check, open := checkListen, listen
-	if s.Auth != nil {
-		check, open = checkAddress, listenAnywhere
+	if err := s.checkListen(); err != nil {
+		return err
 	}
-	if err := check(s.Listen); err != nil {
-		return s.blame("listen", err)
+	if err := s.checkMetricsListen(); err != nil {
+		return err
 	}
 	b, err := parseBucket(s.Bucket, serving)
 	if err != nil {
 		return s.blame("bucket", err)
 	}
 	defer b.Close()
+	var handler *web.Server
+	counts := newMetrics(func() []live.Stats { return handler.Views() }, s.Cards)
+	b.counted = counts.Objects
 	trial := newTrial(cmd.Context(), b.usable)
 	defer trial.end()
-	log := a.log(slog.LevelInfo)
-	sweeper := blobindex.NewSweeper(&blobindex.SweeperOptions{Log: log})
+	log := a.logger(s, slog.LevelInfo)
+	sweeper := blobindex.NewSweeper(&blobindex.SweeperOptions{Log: log, Told: counts.Swept})
 	defer sweeper.Close()
 	indexes, err := s.indexes(wiring{
 		objects: b, sweeper: sweeper, limits: blobindex.NewLimits(0, 0), log: log, rules: b, save: true,
@@ -91,12 +108,22 @@ func (a *app) serve(cmd *cobra.Command, reconfigure bool, maxUpload int64) error
 	if err != nil {
 		return err
 	}
+	for _, p := range publishers {
+		p.count = counts.Published
+	}
 	// The address first: a port that is in use must leave no directory behind.
-	l, err := open(cmd.Context(), s.Listen)
+	l, err := s.listen(cmd.Context())
 	if err != nil {
 		return err
 	}
 	defer l.Close()
+	scraped, err := s.listenMetrics(cmd.Context(), log)
+	if err != nil {
+		return err
+	}
+	if scraped != nil {
+		defer scraped.Close()
+	}
 	if _, err := b.get(cmd.Context()); err != nil {
 		return err
 	}
@@ -111,8 +138,11 @@ func (a *app) serve(cmd *cobra.Command, reconfigure bool, maxUpload int64) error
 		return err
 	}
 	passes := newPasses(cmd.Context(), b, trial.within(trialTime), log) // nobody looks at a page meanwhile
+	passes.count = counts.Pass
 	defer passes.end()
-	handler, err := web.New(indexes, readiness(b), &web.Options{
+	handler, err = web.New(indexes, readiness(b), &web.Options{
+		Live:   &live.Options{Observe: counts.Observe},
+		Checks: checks(trial, indexes, gate), Metrics: counts.Handler(), Observe: observed(counts),
 		Log: log, Prices: b.prices(), Notice: func() string { return rulesNotice(indexes) },
 		Manifests: &web.Manifests{Store: b, Usable: trial.within(changeWait), MaxUpload: maxUpload},
 		Prune:     passes.run,
@@ -132,9 +162,13 @@ func (a *app) serve(cmd *cobra.Command, reconfigure bool, maxUpload int64) error
 			passes.schedule(x, s.pruneEvery)
 		}
 	}
-	files := &collector{store: b, usable: trial.within(trialTime), log: log}
+	files := &collector{store: b, usable: trial.within(trialTime), log: log, count: counts.Collected}
 	passes.begin(func() { files.run(passes.ctx) })
-	return serveHTTP(cmd.Context(), l, handler, log)
+	return serveHTTP(cmd.Context(), l, handler, log, metricsSide(scraped, counts))
+}
+
+func badMaxUpload(n int64) error {
+	return usagef("--max-upload is %d; give the bytes that one upload may have, such as %d", n, web.DefaultMaxUpload)
 }
 
 // readiness tells whether the bucket can be listed, by listing what is never there.

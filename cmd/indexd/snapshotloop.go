@@ -47,6 +47,7 @@ type publisher struct {
 	every           time.Duration
 	opts            snapshot.PublishOptions
 	log             *slog.Logger
+	count           func(namespace, name string, outcome snapshot.Outcome, err error) // nil: nobody counts
 }
 
 // publishers returns what is configured to be published. It makes no request, and looks at no directory: one that is not
@@ -136,9 +137,13 @@ func (p *publisher) publish(ctx context.Context) {
 		met, err = p.source.walk(ctx, add, nil)
 		return err
 	}, &p.opts)
-	switch {
-	case ctx.Err() != nil && (err != nil || r.Outcome == ""):
+	if ctx.Err() != nil && (err != nil || r.Outcome == "") {
 		return // it was told to stop
+	}
+	if p.count != nil {
+		p.count(p.namespace, p.name, r.Outcome, err)
+	}
+	switch {
 	case err != nil:
 		log.Error("snapshot_failed", "generation", r.ID.Number, "pointer", r.Pointer.ID.Number, "error", readable(err.Error()))
 		return

@@ -21,7 +21,7 @@ func (b *lazyBucket) usable(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	_, err = probe.Usable(ctx, s, o, nil)
+	_, err = probe.UsableAt(ctx, probe.Site{Name: "the bucket", Objects: o, Store: s, Extra: b.opened()}, nil)
 	return err
 }
 
@@ -46,6 +46,7 @@ type trial struct {
 
 	mu       sync.Mutex // guards what follows
 	going    *finding   // nil: none
+	last     *finding   // that has ended; nil: none
 	patience time.Duration
 }
 
@@ -111,7 +112,7 @@ func (t *trial) enter() (*finding, time.Duration) {
 		defer cancel()
 		f.err = t.find(ctx)
 		t.mu.Lock()
-		t.going = nil
+		t.going, t.last = nil, f
 		t.mu.Unlock()
 		close(f.done)
 	})

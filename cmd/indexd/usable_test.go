@@ -3,10 +3,13 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/blobindex/indexd/cas"
 )
 
 // TestTrial: all who ask share one try; who has waited long enough is told that it goes on; what it found is told to who asks
@@ -118,4 +121,41 @@ func TestTrial_Ends(t *testing.T) {
 		}
 		time.Sleep(time.Minute) // nothing is left running
 	})
+}
+
+// TestChecks: /readyz tells what a server knows of conditional writes and of rules, without asking anybody.
+func TestChecks(t *testing.T) {
+	var answer error
+	trial := newTrial(t.Context(), func(context.Context) error { return answer })
+	defer trial.end()
+	all := checks(trial, nil, nil)
+	kinds := func() (s string) {
+		for _, c := range all {
+			kind, err := c.Do(t.Context())
+			s += fmt.Sprintf("%s=%s,%t ", c.Name, kind, err != nil)
+			if c.Needed {
+				t.Errorf("%s is said to be needed", c.Name)
+			}
+		}
+		return s
+	}
+	if got := kinds(); got != "cas=untried,false rules=ok,false " {
+		t.Error(got)
+	}
+	for _, tc := range []struct {
+		err  error
+		want string
+	}{
+		{nil, "cas=usable,false rules=ok,false "},
+		{fmt.Errorf("x: %w", cas.ErrUnsupported), "cas=unusable,true rules=ok,false "},
+		{cas.ErrThrottled, "cas=,true rules=ok,false "}, // its kind is that of the error
+	} {
+		answer = tc.err
+		if err := trial.usable(t.Context()); !errors.Is(err, tc.err) {
+			t.Fatal(err)
+		}
+		if got := kinds(); got != tc.want {
+			t.Errorf("%v: %s, want %s", tc.err, got, tc.want)
+		}
+	}
 }

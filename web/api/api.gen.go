@@ -93,13 +93,13 @@ func (e ExplanationRule) Valid() bool {
 
 // Defines values for HealthStatus.
 const (
-	Ok HealthStatus = "ok"
+	HealthStatusOk HealthStatus = "ok"
 )
 
 // Valid indicates whether the value is a known member of the HealthStatus enum.
 func (e HealthStatus) Valid() bool {
 	switch e {
-	case Ok:
+	case HealthStatusOk:
 		return true
 	default:
 		return false
@@ -229,6 +229,21 @@ func (e PruneReportUnguarded) Valid() bool {
 	}
 }
 
+// Defines values for ReadinessStatus.
+const (
+	ReadinessStatusOk ReadinessStatus = "ok"
+)
+
+// Valid indicates whether the value is a known member of the ReadinessStatus enum.
+func (e ReadinessStatus) Valid() bool {
+	switch e {
+	case ReadinessStatusOk:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for SnapshotGenerationClass.
 const (
 	SnapshotGenerationClassOperator  SnapshotGenerationClass = "operator"
@@ -335,6 +350,19 @@ type Change struct {
 	// Displaced The entry that had the same dedupe key, if there was one.
 	Displaced []Entry `json:"displaced"`
 	Entry     Entry   `json:"entry"`
+}
+
+// Check One thing that the server was checked for.
+type Check struct {
+	// Kind What was found, in a word: `ok`; `denied`, `throttled`, `timeout`, `missing` or `unavailable` of what was asked; `usable`,
+	// `unusable` or `untried` of conditional writes; `differ` of rules that are saved otherwise than this server was given them.
+	Kind string `json:"kind"`
+
+	// Name Such as `store`, `cas`, `rules` or `issuer`.
+	Name string `json:"name"`
+
+	// Needed Whether the server cannot do its work without it.
+	Needed bool `json:"needed"`
 }
 
 // Counts live = shown + beyond_cap + unresolved. These four are of the items that the request asks for, the others of the
@@ -575,6 +603,9 @@ type Problem struct {
 	// Action What to do about it.
 	Action string `json:"action"`
 
+	// Checks Of /readyz.
+	Checks *[]Check `json:"checks,omitempty"`
+
 	// Code Stable, for programs.
 	Code string `json:"code"`
 
@@ -646,6 +677,15 @@ type PruneReportClock string
 
 // PruneReportUnguarded `lease_unavailable`: the bucket's conditional writes cannot be used, and the pass had no lease.
 type PruneReportUnguarded string
+
+// Readiness defines model for Readiness.
+type Readiness struct {
+	Checks []Check         `json:"checks"`
+	Status ReadinessStatus `json:"status"`
+}
+
+// ReadinessStatus defines model for Readiness.Status.
+type ReadinessStatus string
 
 // Recent defines model for Recent.
 type Recent struct {
@@ -984,7 +1024,7 @@ type ServerInterface interface {
 	// GetHealth Whether the process is up
 	// (GET /healthz)
 	GetHealth(ctx echo.Context) error
-	// GetReadiness Whether the bucket can be listed
+	// GetReadiness Whether the server can do its work
 	// (GET /readyz)
 	GetReadiness(ctx echo.Context) error
 	// ListIndexes The indexes of which the caller may see something, and their rules
@@ -2163,7 +2203,7 @@ type GetReadinessResponseObject interface {
 	VisitGetReadinessResponse(w http.ResponseWriter) error
 }
 
-type GetReadiness200JSONResponse Health
+type GetReadiness200JSONResponse Readiness
 
 func (response GetReadiness200JSONResponse) VisitGetReadinessResponse(w http.ResponseWriter) error {
 
@@ -4336,7 +4376,7 @@ type StrictServerInterface interface {
 	// GetHealth Whether the process is up
 	// (GET /healthz)
 	GetHealth(ctx context.Context, request GetHealthRequestObject) (GetHealthResponseObject, error)
-	// GetReadiness Whether the bucket can be listed
+	// GetReadiness Whether the server can do its work
 	// (GET /readyz)
 	GetReadiness(ctx context.Context, request GetReadinessRequestObject) (GetReadinessResponseObject, error)
 	// ListIndexes The indexes of which the caller may see something, and their rules
