@@ -11,6 +11,7 @@ import (
 // finished and have a tombstone still. It is told from ids and outcomes alone; no resolver is asked for it. Items that a newer
 // run of their sub-key hides are not in it.
 type Timeline struct {
+	TTL     time.Duration // that the view was judged by
 	From    time.Time     // when the first span begins
 	Width   time.Duration // of a span; each begins at a multiple of it, so that a later view moves no item to another span
 	Spans   []Span        // oldest first; the last one is under way
@@ -74,7 +75,7 @@ func (s *Snapshot) lookBack(v *View, req CardsRequest) {
 
 func newTimeline(now time.Time, ttl time.Duration) *Timeline {
 	width := spanWidth(ttl)
-	t := &Timeline{From: now.Add(-ttl).Truncate(width), Width: width}
+	t := &Timeline{TTL: ttl, From: now.Add(-ttl).Truncate(width), Width: width}
 	t.Spans = make([]Span, now.Sub(t.From)/width+1)
 	return t
 }

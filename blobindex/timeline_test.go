@@ -118,7 +118,7 @@ func TestTimeline_Widths(t *testing.T) {
 			t.Fatal(err)
 		}
 		got := mustCards(t, space(t, x, "team"), blobindex.CardsRequest{Timeline: true}).Timeline
-		if end := got.From.Add(time.Duration(len(got.Spans)) * got.Width); got.Width != width || len(got.Spans) > 62 ||
+		if end := got.From.Add(time.Duration(len(got.Spans)) * got.Width); got.TTL != ttl || got.Width != width || len(got.Spans) > 62 ||
 			got.From.After(w.store.Now().Add(-ttl)) || !end.After(w.store.Now()) {
 			t.Errorf("%v: %d spans of %v from %v to %v, want %v", ttl, len(got.Spans), got.Width, got.From, end, width)
 		}

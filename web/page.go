@@ -37,13 +37,16 @@ func (s *Server) page(c echo.Context) error {
 	if err != nil {
 		return storeProblem(err, reads)
 	}
-	v, err := s.cards(ctx, n, blobindex.CardsRequest{Recent: pageRecent})
+	by := filterOf(c)
+	v, err := s.cards(ctx, n, by.cards())
 	if err != nil {
 		return err
 	}
 	p := s.frame(x, n.Name(), names)
 	p.View = s.view(x, n, v, cost)
 	p.View.Base = "http://" + c.Request().Host
+	by.frame(&p, x, n.Name())
+	by.narrow(p.View, v.Counts.BeyondCap, x, n.Name())
 	return render(c, http.StatusOK, p)
 }
 
@@ -101,6 +104,9 @@ func (s *Server) problemPage(c echo.Context, p *problem) error {
 			namespace = "" // nothing that is no name is repeated
 		}
 		page = s.frame(x, namespace, s.names.last(x)) // without asking the store, which may be the problem
+		if p.status >= http.StatusInternalServerError {
+			filterOf(c).frame(&page, x, namespace) // a filter that makes sense stays
+		}
 	}
 	page.Problem = p.shown()
 	page.Problem.Action = action
@@ -146,6 +152,12 @@ func (s *Server) view(x *blobindex.Index, n *blobindex.Namespace, v blobindex.Vi
 			ID: e.ID, Subkey: e.Subkey, Outcome: string(e.Outcome), Took: e.EndedAt.Sub(e.StartedAt), Ended: e.EndedAt,
 			ExplainURL: itemPath(x.Name(), n.Name(), e.ID) + "/explain",
 		})
+	}
+	if t := v.Timeline; t != nil {
+		out.Timeline = &ui.Timeline{From: t.From, Width: t.Width, Earlier: t.Earlier, Total: t.TTL}
+		for _, one := range t.Spans {
+			out.Timeline.Spans = append(out.Timeline.Spans, ui.Span(one))
+		}
 	}
 	cost := v.Cost
 	cost.List += names.List
