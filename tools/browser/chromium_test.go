@@ -105,13 +105,16 @@ func newTab(t *testing.T) *tab {
 	return (&tab{t: t, ctx: ctx}).begin()
 }
 
-// beside opens another tab of the same browser.
-func (b *tab) beside() *tab {
+// beside opens another tab in the same window, which hides the others, or in a window of its own.
+func (b *tab) beside(window bool) *tab {
 	b.t.Helper()
-	ctx, cancel := chromedp.NewContext(b.ctx)
+	ctx, cancel := chromedp.NewContext(b.ctx, chromedp.WithNewWindow(window))
 	b.t.Cleanup(cancel)
 	return (&tab{t: b.t, ctx: ctx}).begin()
 }
+
+// show brings the tab to the front of its window.
+func (b *tab) show() { b.t.Helper(); call(b, page.BringToFront, cdp.Empty{}) }
 
 // watch makes the page keep what its policy refuses.
 const watch = `window.refused = [];
@@ -217,6 +220,17 @@ func (b *tab) text() string {
 	ctx, cancel := context.WithTimeout(b.ctx, 2*time.Second)
 	defer cancel()
 	s, err := chromedp.Run(ctx, chromedp.Evaluate[string](`document.body.innerText`))
+	if err != nil {
+		return err.Error()
+	}
+	return s
+}
+
+// html is the page as it stands, by the browser's tools and not by a script in it.
+func (b *tab) html() string {
+	ctx, cancel := context.WithTimeout(b.ctx, 2*time.Second)
+	defer cancel()
+	s, err := chromedp.Run(ctx, chromedp.OuterHTML(chromedp.CSS("body")))
 	if err != nil {
 		return err.Error()
 	}

@@ -156,21 +156,18 @@ func remove(t *testing.T, dir, name string) {
 // A gate stands between browsers and a server, and counts the streams that are open through it.
 type gate struct {
 	url     string
-	streams atomic.Int64
-	opened  atomic.Int64
-	closed  atomic.Bool // to streams: they are answered as by a server that has none
+	behind  atomic.Pointer[url.URL]
+	streams atomic.Int64 // that are open
+	closed  atomic.Bool  // to streams: they are answered as by a server that has none
 }
 
 func newGate(t *testing.T, s *server) *gate {
 	t.Helper()
-	to, err := url.Parse(s.url)
-	if err != nil {
-		t.Fatal(err)
-	}
 	g := new(gate)
+	g.to(s)
 	proxy := &httputil.ReverseProxy{
 		FlushInterval: -1,
-		Rewrite:       func(r *httputil.ProxyRequest) { r.SetURL(to); r.Out.Host = r.In.Host },
+		Rewrite:       func(r *httputil.ProxyRequest) { r.SetURL(g.behind.Load()); r.Out.Host = r.In.Host },
 		ErrorHandler:  func(w http.ResponseWriter, _ *http.Request, _ error) { w.WriteHeader(http.StatusBadGateway) },
 	}
 	front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -179,7 +176,6 @@ func newGate(t *testing.T, s *server) *gate {
 				http.NotFound(w, r)
 				return
 			}
-			g.opened.Add(1)
 			g.streams.Add(1)
 			defer g.streams.Add(-1)
 		}
@@ -188,6 +184,15 @@ func newGate(t *testing.T, s *server) *gate {
 	t.Cleanup(func() { front.CloseClientConnections(); front.Close() })
 	g.url = front.URL
 	return g
+}
+
+// to puts another server behind the gate.
+func (g *gate) to(s *server) {
+	to, err := url.Parse(s.url)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	g.behind.Store(to)
 }
 
 // await fails the test unless a look comes true in time.
