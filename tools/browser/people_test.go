@@ -56,7 +56,7 @@ func TestCase_C52_HostileLabels(t *testing.T) {
 	s := serve(t, dir)
 	now := time.Now().UnixMilli()
 	hostile := []string{
-		`<img src=x onerror="window.pwned=1">`, `\" onmouseover=\"window.pwned=1`, `</script><script>window.pwned=1</script>`,
+		`<img src=x onerror=\"window.pwned=1\">`, `\" onmouseover=\"window.pwned=1`, `</script><script>window.pwned=1</script>`,
 		`javascript:window.pwned=1`, `a\r\nevent: x\r\n\r\ndata: y`, `a\u2028b`, `<svg onload=\"window.pwned=1\">`, `{{.}}`,
 	}
 	for i, h := range hostile {

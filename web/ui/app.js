@@ -69,8 +69,13 @@ function say(node, text) {
 function morph(from, to) {
   for (const a of [...from.attributes]) if (!to.hasAttribute(a.name) && a.name !== "open") from.removeAttribute(a.name);
   for (const a of to.attributes) if (from.getAttribute(a.name) !== a.value) from.setAttribute(a.name, a.value);
-  const kept = new Map();
-  for (const n of from.children) if (n.dataset.key) kept.set(n.dataset.key, n);
+  const kept = new Map(), wanted = new Set();
+  for (const n of to.children) if (n.dataset.key) wanted.add(n.dataset.key);
+  for (const n of [...from.children]) {
+    if (!n.dataset.key) continue;
+    // What goes, goes first: what stays need not be moved then, and a node that is moved loses the focus.
+    if (wanted.has(n.dataset.key)) kept.set(n.dataset.key, n); else n.remove();
+  }
   let at = from.firstChild;
   for (const want of [...to.childNodes]) {
     const key = want.nodeType === 1 ? want.dataset.key : undefined;
@@ -81,7 +86,7 @@ function morph(from, to) {
       if (key) made.classList.add("new"); // until the next refresh
       continue;
     }
-    if (have === at) at = at.nextSibling; else from.insertBefore(have, at);
+    if (have === at) at = at.nextSibling; else if (from.moveBefore) from.moveBefore(have, at); else from.insertBefore(have, at);
     if (have.nodeType === 1) morph(have, want); else if (have.data !== want.data) have.data = want.data;
   }
   while (at) { const next = at.nextSibling; at.remove(); at = next; }
