@@ -91,7 +91,8 @@ func (f filter) narrow(v *ui.View, beyond int, x *blobindex.Index, namespace str
 	v.Filter = ui.Filter{Subkey: f.subkey, Owner: f.owner, State: f.state, Limit: f.limit}
 	v.Events = f.events(x, namespace)
 	for i := range v.Cards {
-		if owner := v.Cards[i].Owner; owner != "" && owner != f.owner && len(owner) <= maxText {
+		owner := v.Cards[i].Owner
+		if owner != f.owner && (param{max: maxText}).check("owner", owner) == nil { // else the link would lead to a problem
 			v.Cards[i].OwnerURL = filter{owner: owner, limit: f.limit}.page(x, namespace)
 		}
 	}

@@ -132,6 +132,19 @@ func TestPageFilters_OfOddNames(t *testing.T) {
 	t.Error("no link to the owner's items")
 }
 
+// TestPageFilters_NoSuchFilter: what cannot stand in a filter is no link that leads to a problem.
+func TestPageFilters_NoSuchFilter(t *testing.T) {
+	s := newSite(t)
+	s.put("_active_runs/team/x_"+fmt.Sprint(start.Unix()), `{"owner":"a\r\nb"}`)
+	s.put("_active_runs/team/y_"+fmt.Sprint(start.Unix()), `{"owner":"`+strings.Repeat("o", 201)+`"}`)
+	s.put("_active_runs/team/z_"+fmt.Sprint(start.Unix()), "")
+	a := s.get("/?namespace=team").want(http.StatusOK)
+	a.says("3 running", strings.Repeat("o", 201))
+	if strings.Contains(a.body, `<a class="owner"`) {
+		t.Error(a.body)
+	}
+}
+
 // TestPageFilters_BudgetSpent: what could not be looked up is not told to be nobody's.
 func TestPageFilters_BudgetSpent(t *testing.T) {
 	s := newSite(t)

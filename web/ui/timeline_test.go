@@ -70,7 +70,8 @@ func TestTimeline_Bars(t *testing.T) {
 				highest = max(highest, 40-y)
 			}
 		}
-		if most := float64(10 * spans[0].Running); highest < min(most, 40) {
+		// Four of them reach the top; a single one is no rush.
+		if want := min(10*float64(spans[0].Running+spans[0].Done), 40); len(spans) == 1 && highest != want || highest < min(want, 30) {
 			t.Errorf("%+v: the highest bar is %g", spans, highest)
 		}
 	}
