@@ -48,7 +48,8 @@ func spanWidth(ttl time.Duration) time.Duration {
 	return (least + day - 1) / day * day
 }
 
-// lookBack adds to a view of the snapshot what the request asks of when items started and ended.
+// lookBack adds to a view of the snapshot what the request asks of when items started and ended. The snapshot's lock is
+// held.
 func (s *Snapshot) lookBack(v *View, req CardsRequest) {
 	if req.Recent == 0 && !req.Timeline {
 		return
