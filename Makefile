@@ -45,7 +45,7 @@ test-real: testreal
 	INDEXD_TIMED=1 $(GO) test -count=1 -timeout 10m -parallel 6 -run 'TestProcesses_Lease' -v ./cas/lease
 	INDEXD_TIMED=1 $(GO) test -count=1 -timeout 15m -run 'TestProcesses_Prune' -v ./cmd/indexd
 	INDEXD_SNAPSHOT_SOAK=60s $(GO) test -count=1 -timeout 10m -run 'TestSnapshotSoak' -v ./cmd/indexd
-	INDEXD_BROWSER=1 $(GO) -C tools test -count=1 -timeout 10m -v ./browser
+	INDEXD_BROWSER=1 $(GO) -C tools test -count=1 -timeout 10m -parallel 4 -v ./browser
 	bin/testreal
 
 # Servers too that take long to install; Ceph comes from Debian: apt-get install --no-install-recommends radosgw ceph-mon

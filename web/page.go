@@ -165,6 +165,9 @@ func (s *Server) view(x *blobindex.Index, n *blobindex.Namespace, v blobindex.Vi
 	if cost.Get > 0 {
 		out.Cost += fmt.Sprintf(" + %d GET", cost.Get)
 	}
+	if cost == (blobindex.Cost{}) {
+		out.Cost = "no request" // others had asked already
+	}
 	out.Price = "$" + usd(s.opt.Prices.usd(cost))
 	return out
 }

@@ -48,3 +48,18 @@ func TestCardsComeAndGo(t *testing.T) {
 	}
 	b.only(here.url)
 }
+
+// TestAfterIdleness: where nothing changes the server looks seldom, and what another process registers then still shows within
+// sixteen seconds; the next thing within three.
+func TestAfterIdleness(t *testing.T) {
+	t.Parallel()
+	b, dir := newTab(t), t.TempDir()
+	here, there := serve(t, dir), serve(t, dir)
+	b.open(here.url)
+	b.until("it is live", pulse+` === "live"`)
+	b.within(time.Minute, "half a minute passes", `(window.begun ??= performance.now()) + 30000 < performance.now()`)
+	there.register("late-riser", "")
+	t.Logf("after idleness: %v", b.within(16*time.Second, "a card after idleness", `!!`+card("late-riser_")))
+	there.register("next", "")
+	t.Logf("and then: %v", b.within(3*time.Second, "the next card", `!!`+card("next_")))
+}

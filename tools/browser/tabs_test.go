@@ -3,6 +3,8 @@ package browser
 import (
 	"fmt"
 	"testing"
+
+	"github.com/chromedp/chromedp"
 )
 
 // TestCase_C53_EightTabs: a browser opens six connections to a server over HTTP/1.1. Eight tabs in one window, of which seven
@@ -52,7 +54,7 @@ func TestCase_C53_EightWindows(t *testing.T) {
 	}
 	// One that goes leaves its turn to another.
 	for _, b := range windows[:4] {
-		b.open("about:blank")
+		b.do(chromedp.Navigate("about:blank"))
 	}
 	await(t, "the others have all taken turns", func() bool { return g.streams.Load() == 4 })
 }
