@@ -59,7 +59,7 @@ func (f filter) events(x *blobindex.Index, namespace string) string {
 func (f filter) page(x *blobindex.Index, namespace string) string {
 	q := f.shape()
 	q.Set("index", x.Name())
-	if !x.Flat() {
+	if !x.Flat() && namespace != "" {
 		q.Set("namespace", namespace)
 	}
 	if f.state != "" {
