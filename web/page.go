@@ -141,7 +141,8 @@ func account(ctx context.Context) string {
 
 func (p *problem) shown() *ui.Problem {
 	return &ui.Problem{
-		Title: http.StatusText(p.status), Status: p.status, Code: p.code, Detail: p.detail, Action: p.action, Retry: p.retry,
+		Title: http.StatusText(p.status), Status: p.status, Code: p.code, Detail: p.detail, Action: p.action,
+		Retry: p.retry || p.status == http.StatusTooManyRequests,
 	}
 }
 

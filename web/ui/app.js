@@ -155,10 +155,10 @@ async function refresh() {
     if (r.redirected && new URL(r.url).pathname !== location.pathname) return location.reload(); // to sign in again
     const html = await r.text();
     failing = !r.ok;
-    // A list that the store does not show just now is kept; the server keeps none.
-    const keep = r.status >= 500 && "keep" in page().dataset;
+    // A list that the store does not show just now is kept; the server keeps none. So is what there is while one asks too much.
+    const keep = r.status === 429 || r.status >= 500 && "keep" in page().dataset;
     if (!keep) show(html);
-    offline(keep ? "The server could not read the list" : "");
+    offline(!keep ? "" : r.status === 429 ? "The server has been asked too often" : "The server could not read the list");
   } catch {
     if (asking !== mine) return; // nobody waits for it
     failing = true;

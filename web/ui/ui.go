@@ -131,7 +131,7 @@ func execute(w io.Writer, name string, data any) error {
 }
 
 // Final reports whether asking again would get the same answer.
-func (p Page) Final() bool { return p.Problem != nil && p.Problem.Status < 500 }
+func (p Page) Final() bool { return p.Problem != nil && p.Problem.Status < 500 && !p.Problem.Retry }
 
 // Age is how long the card has been running; less than nothing if its start lies ahead of the view's clock.
 func (v *View) Age(c Card) time.Duration { return v.Now.Sub(c.Started) }
