@@ -24,10 +24,11 @@ import (
 
 // A server is `indexd serve` as a process of its own.
 type server struct {
-	t   *testing.T
-	url string
-	cmd *exec.Cmd
-	log *locked
+	t     *testing.T
+	url   string
+	cmd   *exec.Cmd
+	log   *locked
+	token string // that requests are made with, or empty
 }
 
 // A locked buffer may be read while it is written.
@@ -97,6 +98,9 @@ func (s *server) do(method, path, body string) {
 	}
 	if body != "" {
 		req.Header.Set("Content-Type", "application/json")
+	}
+	if s.token != "" {
+		req.Header.Set("Authorization", "Bearer "+s.token)
 	}
 	res, err := http.DefaultClient.Do(req)
 	if err != nil {
