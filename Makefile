@@ -36,9 +36,9 @@ generate:
 # On a directory as real processes: many that change one document, some that are killed at random, for a minute, some that
 # change one manifest, for a minute and a half, some that want one lease, some that prune one index, 5,000 clients that come to
 # a stream and go, some that publish and read one snapshot, for a minute, and servers that are stopped under load and whose store
-# fails; then on real servers,
-# which are installed below $INDEXD_SERVERS, by default in the user's cache directory. It wants node with npm, curl, the AWS CLI
-# and Python's boto3: apt-get install curl awscli python3-boto3.
+# fails; then the page in a browser, which leaves screenshots in $INDEXD_ARTIFACTS; then on real servers, which are installed below
+# $INDEXD_SERVERS, by default in the user's cache directory. It wants chromium, node with npm, curl, the AWS CLI and Python's
+# boto3: apt-get install chromium curl awscli python3-boto3.
 # With SOAK=30s none of the soaks goes on for longer than that, which is what CI does.
 test-real: testreal
 	INDEXD_PROCESSES=32 $(GO) test -count=1 -timeout 10m -run 'TestProcesses_Increments' -v ./blobindex/bucket/dirbucket
@@ -49,6 +49,7 @@ test-real: testreal
 	INDEXD_TIMED=1 $(GO) test -count=1 -timeout 10m -run 'TestCase_C49_ManyClients' -v ./web
 	INDEXD_SNAPSHOT_SOAK=$(or $(SOAK),60s) $(GO) test -count=1 -timeout 10m -run 'TestSnapshotSoak' -v ./cmd/indexd
 	INDEXD_TIMED=1 $(GO) test -count=1 -timeout 10m -run 'TestServe_(StopsUnderLoad|StoreFails)' -v ./cmd/indexd
+	INDEXD_BROWSER=1 $(GO) -C tools test -count=1 -timeout 10m -parallel 4 -v ./browser
 	bin/testreal $(if $(SOAK),-soak $(SOAK))
 
 # Servers too that take long to install; Ceph comes from Debian: apt-get install --no-install-recommends radosgw ceph-mon

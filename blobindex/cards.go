@@ -50,6 +50,7 @@ type View struct {
 	StaleSince time.Time
 	Cause      error
 	Recent     []Ended   // the items that finished last, as many as were asked for
+	Timeline   *Timeline // nil if it was not asked for; not to be changed
 	AsOf       time.Time // the instant that it was judged at
 	Clock      Clock     // whose clock that is
 	Cost       Cost
@@ -60,7 +61,10 @@ type CardsRequest struct {
 	Limit  int    // the most cards, 1 to MaxCards; 0 means Options.Cards
 	Subkey string // only items of this sub-key
 	Owner  string // only items that the resolver says are this owner's
-	Recent int    // how many of the items that finished last to tell beside, of the same listing; 0 to MaxCards
+	// Recent is how many of the items that finished last to tell beside, of the same listing and Subkey; 0 to MaxCards.
+	Recent int
+	// Timeline asks for the one of the same listing and Subkey.
+	Timeline bool
 }
 
 // MaxCards is the largest Limit, and the largest Recent, of a CardsRequest.
@@ -171,10 +175,7 @@ func (r *resolution) walk(v *View) (todo []Target) {
 	*v = View{
 		Cards: r.cards, Complete: true, AsOf: r.s.AsOf, Clock: r.s.Clock, Counts: r.counts(), Cost: Cost{Get: r.spent},
 	}
-	if r.req.Recent > 0 {
-		finished := r.s.decision.Finished()
-		v.Recent = ended(finished[:min(r.req.Recent, len(finished))])
-	}
+	r.s.lookBack(v, r.req)
 	return nil
 }
 

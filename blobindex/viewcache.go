@@ -102,7 +102,7 @@ func (c *viewCache) wider(namespace string, req CardsRequest) (best *list.Elemen
 	for e := c.order.Front(); e != nil; e = e.Next() {
 		have := e.Value.(*cachedView)
 		if k := have.key; k.namespace != namespace || k.req.Subkey != req.Subkey || k.req.Owner != req.Owner ||
-			k.req.Limit < req.Limit || k.req.Recent < req.Recent {
+			k.req.Limit < req.Limit || k.req.Recent < req.Recent || req.Timeline && !k.req.Timeline {
 			continue
 		}
 		if best == nil || have.begun > best.Value.(*cachedView).begun {
@@ -117,6 +117,9 @@ func (v *View) cut(req CardsRequest) {
 	over := max(0, len(v.Cards)-req.Limit)
 	v.Cards = slices.Clone(v.Cards[:len(v.Cards)-over])
 	v.Recent = slices.Clone(v.Recent[:min(len(v.Recent), req.Recent)])
+	if !req.Timeline {
+		v.Timeline = nil
+	}
 	v.Counts.Shown -= over
 	v.Counts.BeyondCap += over
 	if over > 0 { // the cap comes before the budget

@@ -401,7 +401,7 @@ func TestQueriesAreThoseOfTheDescription(t *testing.T) {
 				if strings.HasSuffix(path, "cards") && p.Value.Schema.Value.Default != nil {
 					t.Errorf("%s: a default of %s, which the server's configuration decides", path, p.Value.Name)
 				}
-				value := map[string]string{"outcome": "done", "index": "running", "allow_empty": "true"}[p.Value.Name]
+				value := map[string]string{"outcome": "done", "index": "running", "allow_empty": "true", "state": "late"}[p.Value.Name]
 				var header []string
 				body := ""
 				switch {

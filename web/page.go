@@ -40,13 +40,16 @@ func (s *Server) page(c echo.Context) error {
 	if !s.sees(ctx, x, n.Name()) {
 		return forbidden()
 	}
-	v, err := s.cards(ctx, n, blobindex.CardsRequest{Recent: pageRecent})
+	by := filterOf(c)
+	v, err := s.cards(ctx, n, by.cards())
 	if err != nil {
 		return err
 	}
 	p := s.frame(ctx, x, n.Name(), names)
 	p.View = s.view(x, n, v, cost)
 	p.View.Base = s.ownOrigin(c.Request())
+	by.frame(&p, x, n.Name())
+	by.narrow(p.View, v.Counts.BeyondCap, x, n.Name())
 	return render(c, http.StatusOK, p)
 }
 
@@ -119,6 +122,9 @@ func (s *Server) problemPage(c echo.Context, p *problem) error {
 			namespace = ""
 		}
 		page = s.frame(ctx, x, namespace, names)
+		if p.status >= http.StatusInternalServerError {
+			filterOf(c).frame(&page, x, namespace) // a filter that makes sense stays
+		}
 	}
 	page.Problem = p.shown()
 	page.Problem.Action = action
@@ -135,7 +141,8 @@ func account(ctx context.Context) string {
 
 func (p *problem) shown() *ui.Problem {
 	return &ui.Problem{
-		Title: http.StatusText(p.status), Status: p.status, Code: p.code, Detail: p.detail, Action: p.action, Retry: p.retry,
+		Title: http.StatusText(p.status), Status: p.status, Code: p.code, Detail: p.detail, Action: p.action,
+		Retry: p.retry || p.status == http.StatusTooManyRequests,
 	}
 }
 
@@ -173,11 +180,20 @@ func (s *Server) view(x *blobindex.Index, n *blobindex.Namespace, v blobindex.Vi
 			ExplainURL: itemPath(x.Name(), n.Name(), e.ID) + "/explain",
 		})
 	}
+	if t := v.Timeline; t != nil {
+		out.Timeline = &ui.Timeline{From: t.From, Width: t.Width, Earlier: t.Earlier, Total: t.TTL}
+		for _, one := range t.Spans {
+			out.Timeline.Spans = append(out.Timeline.Spans, ui.Span(one))
+		}
+	}
 	cost := v.Cost
 	cost.List += names.List
 	out.Cost = fmt.Sprintf("%d LIST", cost.List)
 	if cost.Get > 0 {
 		out.Cost += fmt.Sprintf(" + %d GET", cost.Get)
+	}
+	if cost == (blobindex.Cost{}) {
+		out.Cost = "no request" // others had asked already
 	}
 	out.Price = "$" + usd(s.opt.Prices.usd(cost))
 	return out

@@ -21,7 +21,9 @@ type param struct {
 	number bool
 	choice bool
 	path   bool // the text may have control characters, as names of files do
+	blank  bool // the text may be empty, as a form sends it: that is as if it were not there
 	max    int
+	of     []string // all that the text may be; nil: anything
 }
 
 const (
@@ -38,7 +40,11 @@ func routeParams(method, route string) map[string]param {
 	page := map[string]param{"limit": {number: true, max: maxPage}, "cursor": {max: maxCursor}}
 	switch method + " " + route {
 	case "GET /":
-		return map[string]param{"index": {max: maxText}, "namespace": {max: maxText}}
+		return map[string]param{
+			"index": {max: maxText}, "namespace": {max: maxText}, "subkey": {blank: true, max: maxText},
+			"owner": {blank: true, max: maxText}, "state": {blank: true, max: maxText, of: cardStates},
+			"limit": {number: true, max: blobindex.MaxCards},
+		}
 	case "GET " + manifestPage:
 		return map[string]param{"namespace": {max: maxText}, "name": {max: maxText}}
 	case "GET " + signInPage:
@@ -109,6 +115,12 @@ func (p param) check(name, value string) error {
 			return badRequest("The parameter "+name+" is neither true nor false.", "Give one of them, or leave it out.")
 		}
 		return nil
+	}
+	if value == "" && p.blank {
+		return nil
+	}
+	if p.of != nil && !slices.Contains(p.of, value) {
+		return badRequest("The parameter "+name+" is none of "+strings.Join(p.of, ", ")+".", "Give one of them, or leave it out.")
 	}
 	control := strings.ContainsFunc(value, func(r rune) bool { return r == 0 || !p.path && unicode.IsControl(r) })
 	if value == "" || len(value) > p.max || !utf8.ValidString(value) || control {

@@ -19,6 +19,7 @@ type Page struct {
 	Namespaces []string
 	Namespace  string
 	Notice     string // a line of plain text, or empty
+	Filter     Filter // what stands in the form
 	Account    string // who is signed in, or empty
 	View       *View  // nil if there is a Problem
 	Problem    *Problem
@@ -27,7 +28,8 @@ type Page struct {
 // A View is what is running, and what finished lately, at one instant.
 type View struct {
 	Live, Shown int
-	Cards       []Card
+	Filter      Filter // which items these are
+	Cards       []Card // those of Shown that have the state of the Filter
 	Facts       []Fact
 	AsOf        time.Time // when the view was judged
 	Now         time.Time // what ages count to: AsOf, or later if the view is an old one
@@ -35,6 +37,9 @@ type View struct {
 	Stale       bool
 	StaleSince  time.Time
 	Recent      []Ended
+	Timeline    *Timeline // nil: there is none
+	Events      string    // the stream that tells when to ask for the page again
+	More        []More
 	Cost        string // "1 LIST + 3 GET"
 	Price       string // "$0"
 	Base        string // of the server's URLs, as the browser knows it
@@ -50,6 +55,15 @@ type Card struct {
 	Started, LastSeen            time.Time
 	Progress                     *float64 // 0 to 1
 	ExplainURL                   string
+	OwnerURL                     string // a page of the owner's items alone, or empty
+}
+
+// Class is what the page calls the card's state: "running", "late" or "unknown".
+func (c Card) Class() string {
+	if c.Late {
+		return "late"
+	}
+	return c.State
 }
 
 // An Ended item is one that finished: Outcome is "done", "failed" or "cancelled".
@@ -79,7 +93,7 @@ type File struct {
 	Body []byte
 }
 
-//go:embed page.html manifest.html snapshot.html signin.html app.css app.js icon.svg
+//go:embed page.html manifest.html snapshot.html signin.html app.css app.js live.js icon.svg
 var files embed.FS
 
 var pages = template.Must(template.New("").Funcs(template.FuncMap{
@@ -93,7 +107,7 @@ func Asset(name string) (File, bool) {
 	switch name {
 	case "app.css":
 		kind = "text/css; charset=utf-8"
-	case "app.js":
+	case "app.js", "live.js":
 		kind = "text/javascript; charset=utf-8"
 	case "icon.svg":
 		kind = "image/svg+xml"
@@ -116,19 +130,8 @@ func execute(w io.Writer, name string, data any) error {
 	return nil
 }
 
-// Headline says how much is running. It never says "none" of what is only not shown.
-func (v *View) Headline() string {
-	switch {
-	case v.Live == 0:
-		return "Nothing running"
-	case v.Shown == v.Live:
-		return fmt.Sprintf("%d running", v.Live)
-	}
-	return fmt.Sprintf("%d of %d running", v.Shown, v.Live)
-}
-
 // Final reports whether asking again would get the same answer.
-func (p Page) Final() bool { return p.Problem != nil && p.Problem.Status < 500 }
+func (p Page) Final() bool { return p.Problem != nil && p.Problem.Status < 500 && !p.Problem.Retry }
 
 // Age is how long the card has been running; less than nothing if its start lies ahead of the view's clock.
 func (v *View) Age(c Card) time.Duration { return v.Now.Sub(c.Started) }
