@@ -37,7 +37,7 @@ generate:
 # change one manifest, for a minute and a half, some that want one lease, some that prune one index, and some that publish and
 # read one snapshot, for a minute; then on real servers,
 # which are installed below $INDEXD_SERVERS, by default in the user's cache directory. It wants node with npm, curl, the AWS CLI
-# and Python's boto3: apt-get install curl awscli python3-boto3.
+# and Python's boto3: apt-get install curl awscli python3-boto3. Behind a real nginx: apt-get install nginx.
 test-real: testreal
 	INDEXD_PROCESSES=32 $(GO) test -count=1 -timeout 10m -run 'TestProcesses_Increments' -v ./blobindex/bucket/dirbucket
 	INDEXD_SOAK=60s $(GO) test -count=1 -timeout 10m -run 'TestSoak' -v ./cmd/indexd
@@ -45,6 +45,7 @@ test-real: testreal
 	INDEXD_TIMED=1 $(GO) test -count=1 -timeout 10m -parallel 6 -run 'TestProcesses_Lease' -v ./cas/lease
 	INDEXD_TIMED=1 $(GO) test -count=1 -timeout 15m -run 'TestProcesses_Prune' -v ./cmd/indexd
 	INDEXD_SNAPSHOT_SOAK=60s $(GO) test -count=1 -timeout 10m -run 'TestSnapshotSoak' -v ./cmd/indexd
+	INDEXD_NGINX=1 $(GO) -C tools test -count=1 -timeout 10m -v ./nginx
 	bin/testreal
 
 # Servers too that take long to install; Ceph comes from Debian: apt-get install --no-install-recommends radosgw ceph-mon
