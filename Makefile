@@ -37,8 +37,8 @@ generate:
 # change one manifest, for a minute and a half, some that want one lease, some that prune one index, 5,000 clients that come to
 # a stream and go, some that publish and read one snapshot, for a minute, and servers that are stopped under load and whose store
 # fails; then the page in a browser, which leaves screenshots in $INDEXD_ARTIFACTS; then on real servers, which are installed below
-# $INDEXD_SERVERS, by default in the user's cache directory. It wants chromium, node with npm, curl, the AWS CLI and Python's
-# boto3: apt-get install chromium curl awscli python3-boto3.
+# $INDEXD_SERVERS, by default in the user's cache directory. It wants chromium, nginx, node with npm, curl, the AWS CLI
+# and Python's boto3: apt-get install chromium nginx curl awscli python3-boto3.
 # With SOAK=30s none of the soaks goes on for longer than that, which is what CI does.
 test-real: testreal
 	INDEXD_PROCESSES=32 $(GO) test -count=1 -timeout 10m -run 'TestProcesses_Increments' -v ./blobindex/bucket/dirbucket
@@ -50,6 +50,7 @@ test-real: testreal
 	INDEXD_SNAPSHOT_SOAK=$(or $(SOAK),60s) $(GO) test -count=1 -timeout 10m -run 'TestSnapshotSoak' -v ./cmd/indexd
 	INDEXD_TIMED=1 $(GO) test -count=1 -timeout 10m -run 'TestServe_(StopsUnderLoad|StoreFails)' -v ./cmd/indexd
 	INDEXD_BROWSER=1 $(GO) -C tools test -count=1 -timeout 10m -parallel 4 -v ./browser
+	INDEXD_NGINX=1 $(GO) -C tools test -count=1 -timeout 10m -v ./nginx
 	bin/testreal $(if $(SOAK),-soak $(SOAK))
 
 # Servers too that take long to install; Ceph comes from Debian: apt-get install --no-install-recommends radosgw ceph-mon

@@ -83,6 +83,7 @@ type Server struct {
 	checks  []*checker
 	keys    keyMemory
 	names   nameCache
+	bodies  bodyMemory
 	hub     *live.Hub
 	shelf   *shelf   // nil: there are no manifests
 	gallery *gallery // nil: there are no snapshots
