@@ -151,7 +151,8 @@ func TestLogHidesWhatClientsChose(t *testing.T) {
 	}
 	// As a store words its errors, with the key and with what was sent.
 	failed := func(key bucket.Key) error {
-		return fmt.Errorf("PUT https://store/b/%s?x=%s: open %s: %q is %w", key, url.QueryEscape(string(key)), key, key, errStoreIsDown)
+		return fmt.Errorf("PUT https://store/b/%s?x=%s: open %s: %q with %q is %w", key, url.QueryEscape(string(key)), key, key,
+			"a label of x"+secret+"x", errStoreIsDown)
 	}
 	for what, ask := range asks {
 		for _, how := range []string{"answered", "failed", "panicked"} {

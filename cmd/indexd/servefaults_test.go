@@ -213,6 +213,7 @@ func follow(t *testing.T, url string) *stream {
 		t.Fatalf("a stream is answered %d, %v", res.StatusCode, res.Header)
 	}
 	s, first := &stream{done: make(chan struct{})}, make(chan struct{})
+	begun := sync.OnceFunc(func() { close(first) })
 	go func() {
 		defer close(s.done)
 		defer client.CloseIdleConnections()
@@ -222,10 +223,9 @@ func follow(t *testing.T, url string) *stream {
 		for lines.Scan() {
 			if name, ok := strings.CutPrefix(lines.Text(), "event: "); ok {
 				s.mu.Lock()
-				if s.events = append(s.events, name); len(s.events) == 1 {
-					close(first)
-				}
+				s.events = append(s.events, name)
 				s.mu.Unlock()
+				begun()
 			}
 		}
 		s.mu.Lock()

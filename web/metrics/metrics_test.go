@@ -227,14 +227,20 @@ func TestStore_FailedPage(t *testing.T) {
 func TestStore_Duration(t *testing.T) {
 	now := time.Date(2026, time.March, 1, 12, 0, 0, 0, time.UTC)
 	m := metrics.New(&metrics.Options{Now: func() time.Time { return now }})
-	objects := m.Objects(slow{membucket.New(nil), func(d time.Duration) { now = now.Add(d) }})
+	mem := membucket.New(&membucket.Options{PageSize: 1})
+	for _, key := range []bucket.Key{"a", "b"} {
+		if _, err := mem.Put(t.Context(), key, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	objects := m.Objects(slow{mem, func(d time.Duration) { now = now.Add(d) }})
 	err := objects.List(t.Context(), bucket.ListRequest{}, func(bucket.Page) error { now = now.Add(time.Hour); return nil })
 	if err != nil {
 		t.Fatal(err)
 	}
 	h := scrape(t, m)["indexd_store_request_duration_seconds"].GetMetric()[0].GetHistogram()
 	if got := h.GetSampleSum(); math.Abs(got-3) > 1e-9 {
-		t.Errorf("the page took %v s, want 3", got)
+		t.Errorf("the pages took %v s, want 3", got)
 	}
 }
 
