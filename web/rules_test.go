@@ -28,6 +28,7 @@ func (s *site) sharing(opt *web.Options) {
 	if err != nil {
 		s.t.Fatal(err)
 	}
+	s.t.Cleanup(h.Close)
 	s.serve(h)
 }
 
