@@ -2,7 +2,6 @@ package auth_test
 
 import (
 	"context"
-	"crypto"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -196,7 +195,7 @@ func TestOIDC_Refuses(t *testing.T) {
 	good := i.sign(key, nil)
 	parts := strings.Split(good, ".")
 	text := base64.RawURLEncoding.EncodeToString
-	der, err := x509.MarshalPKIXPublicKey(strong.Public().(crypto.PublicKey))
+	der, err := x509.MarshalPKIXPublicKey(strong.Public())
 	if err != nil {
 		t.Fatal(err)
 	}
