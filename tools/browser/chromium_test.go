@@ -215,6 +215,13 @@ func (b *tab) within(limit time.Duration, what, js string) time.Duration {
 	}
 }
 
+// types puts the focus into a field and types there, key by key.
+func (b *tab) types(field, keys string) {
+	b.t.Helper()
+	b.until(field+" has the focus", fmt.Sprintf(`document.querySelector(%q)?.focus(), document.activeElement.matches(%q)`, field, field))
+	b.do(chromedp.KeyEvent(keys))
+}
+
 // text is all that the page says.
 func (b *tab) text() string {
 	ctx, cancel := context.WithTimeout(b.ctx, 2*time.Second)

@@ -23,7 +23,7 @@ func TestFilters(t *testing.T) {
 	const keys = `[...document.querySelectorAll("li.card")].map((c) => c.dataset.key.split("_")[0]).sort().join(" ")`
 	search := func() string { return value[string](b, `location.search`) }
 
-	b.do(chromedp.SendKeys(chromedp.CSS("#filter-owner"), "platform"+kb.Enter))
+	b.types("#filter-owner", "platform"+kb.Enter)
 	b.until("only platform's", keys+` === "ingest-eu-west reindex"`)
 	if got := search(); got != "?index=running&namespace=default&owner=platform" {
 		t.Errorf("the URL asks for %q", got)
@@ -34,7 +34,7 @@ func TestFilters(t *testing.T) {
 	if got := value[string](b, headline); got != "3 running" {
 		t.Errorf("the headline says %q", got)
 	}
-	b.do(chromedp.SendKeys(chromedp.CSS("#filter-subkey"), "nothing"+kb.Enter))
+	b.types("#filter-subkey", "nothing"+kb.Enter)
 	b.until("nothing matches", headline+` === "Nothing running matches"`)
 	if got := b.text(); !strings.Contains(got, "There is no running item of the sub-key “nothing” of the owner “platform”.") ||
 		strings.Contains(got, "No item is registered here") {

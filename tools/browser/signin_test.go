@@ -43,9 +43,9 @@ func TestSignIn(t *testing.T) {
 		t.Errorf("without a token the page says %s", got)
 	}
 	b.keep("sign-in")
-	b.do(chromedp.SendKeys(chromedp.CSS("#token"), "indexd_wrong"+kb.Enter))
+	b.types("#token", "indexd_wrong"+kb.Enter)
 	b.until("it is no token", `!!document.querySelector("#signin-problem")`)
-	b.do(chromedp.SendKeys(chromedp.CSS("#token"), token+kb.Enter))
+	b.types("#token", token+kb.Enter)
 	b.until("what was asked for", `location.search.includes("state=running") && !!`+card("secret-run_"))
 	b.until("it is live", pulse+` === "live"`)
 	s.register("another", "")
