@@ -1,6 +1,7 @@
 package web
 
 import (
+	"maps"
 	"net/http"
 
 	"github.com/labstack/echo/v4"
@@ -23,7 +24,7 @@ func (s *Server) metrics(c echo.Context) error {
 // that a browser on this host shows must not read it.
 func MetricsOnly(h http.Handler, loopback bool) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		secure(w.Header())
+		maps.Copy(w.Header(), secure())
 		switch {
 		case loopback && !underLoopback(r):
 			http.Error(w, "Use a loopback name.", http.StatusForbidden)

@@ -84,6 +84,7 @@ type Server struct {
 	keys    keyMemory
 	names   nameCache
 	bodies  bodyMemory
+	secured http.Header // of every answer
 	hub     *live.Hub
 	shelf   *shelf   // nil: there are no manifests
 	gallery *gallery // nil: there are no snapshots
@@ -152,6 +153,7 @@ func New(indexes []*blobindex.Index, ready func(context.Context) error, opt *Opt
 		}
 		s.checks = append(s.checks, &checker{Check: c, s: s})
 	}
+	s.secured = secure()
 	s.hub = live.New(s.sharing())
 	s.shelf = newShelf(s.opt.Manifests, s.opt.Now)
 	s.gallery = newGallery(s.opt.Snapshots, s.opt.Now)
