@@ -46,7 +46,7 @@ func TestPageFilters(t *testing.T) {
 		"&limit=200":                        {"10 running", 10, "11 started in the last 2 h"},
 		"&subkey=k3":                        {"1 running", 1, "1 started in the last 2 h."},
 		"&owner=mara":                       {"5 running", 5, "these are of all owners"},
-		"&owner=mara&limit=2":               {"At least 2 running", 2, "Whose 3 more are was not looked up."},
+		"&owner=mara&limit=2":               {"At least 2 running", 2, "more are was not looked up."}, // fewer of them where some are known already
 		"&subkey=k3&owner=mara":             {"Nothing running matches", 0, "There is no running item of the sub-key “k3” of the owner “mara”."},
 		"&subkey=gone":                      {"Nothing running matches", 0, "Finished lately"},
 		"&state=late":                       {"1 of 8 is late", 1, "Only the newest 8 of 10 running are looked at."},

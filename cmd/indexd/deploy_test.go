@@ -2,13 +2,7 @@ package main
 
 import (
 	"bytes"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/x509"
-	"encoding/pem"
 	"fmt"
-	"math/big"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -150,41 +144,6 @@ func TestDeploy_Kubernetes(t *testing.T) {
 		w := httptest.NewRecorder()
 		if h.ServeHTTP(w, r); w.Code != http.StatusOK || at(get, "port") != "http" {
 			t.Errorf("%s: %d", probe, w.Code)
-		}
-	}
-}
-
-// TestDeploy_Nginx: nginx takes the file, where there is one on this host.
-func TestDeploy_Nginx(t *testing.T) {
-	nginx, err := exec.LookPath("nginx")
-	if err != nil {
-		t.Skip("there is no nginx here")
-	}
-	dir := t.TempDir()
-	certificate(t, dir)
-	text := strings.ReplaceAll(deployed(t, "nginx.conf"), "/etc/nginx/tls", dir)
-	conf := "pid " + dir + "/pid;\nerror_log stderr;\nevents {}\nhttp {\naccess_log off;\n" + text + "}\n"
-	path := filepath.Join(dir, "nginx.conf")
-	if err := os.WriteFile(path, []byte(conf), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if out, err := exec.CommandContext(t.Context(), nginx, "-t", "-q", "-p", dir, "-c", path).CombinedOutput(); err != nil {
-		t.Errorf("%v: %s", err, out)
-	}
-}
-
-// certificate makes one, and its key.
-func certificate(t *testing.T, dir string) {
-	t.Helper()
-	key := must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), DNSNames: []string{"indexd.example.com"}}
-	cert := must(x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key))(t)
-	der := must(x509.MarshalPKCS8PrivateKey(key))(t)
-	for name, block := range map[string]*pem.Block{
-		"indexd.pem": {Type: "CERTIFICATE", Bytes: cert}, "indexd.key": {Type: "PRIVATE KEY", Bytes: der},
-	} {
-		if err := os.WriteFile(filepath.Join(dir, name), pem.EncodeToMemory(block), 0o600); err != nil {
-			t.Fatal(err)
 		}
 	}
 }
