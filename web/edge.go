@@ -2,7 +2,6 @@ package web
 
 import (
 	"context"
-	"net"
 	"net/http"
 	"strings"
 
@@ -21,10 +20,13 @@ func (s *Server) edge(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		secure(c.Response().Header())
 		r := c.Request()
-		for _, check := range []func(*http.Request) *problem{checkHost, checkOrigin, checkPath} {
+		for _, check := range []func(*http.Request) *problem{s.checkHost, s.checkOrigin, checkPath} {
 			if p := check(r); p != nil {
 				return p
 			}
+		}
+		if s.shareWith(c) {
+			return c.NoContent(http.StatusNoContent)
 		}
 		limit := s.bodyLimit(r)
 		if r.ContentLength > limit {
@@ -49,47 +51,11 @@ func secure(h http.Header) {
 	h.Set("Content-Security-Policy", contentPolicy)
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("X-Frame-Options", "DENY")
-	h.Set("Referrer-Policy", "no-referrer")
+	// Not no-referrer, with which browsers do not say where a form of ours comes from.
+	h.Set("Referrer-Policy", "same-origin")
 	h.Set("Cross-Origin-Resource-Policy", "same-origin")
 	h.Set("Cross-Origin-Opener-Policy", "same-origin")
 	h.Set("Cache-Control", "no-store") // answers that have an ETag replace it
-}
-
-// checkHost refuses names that some DNS answer has pointed at this host: such a page may read whatever it gets.
-func checkHost(r *http.Request) *problem {
-	host, _, err := net.SplitHostPort(r.Host)
-	if err != nil {
-		host = strings.TrimSuffix(strings.TrimPrefix(r.Host, "["), "]")
-	}
-	if loopback(host) {
-		return nil
-	}
-	return &problem{
-		status: http.StatusForbidden, code: codeHost,
-		detail: "This server answers only under a loopback name.",
-		action: "Use http://localhost or http://127.0.0.1 with the port of the server.",
-	}
-}
-
-// checkOrigin refuses mutations that a browser sends on behalf of another site.
-func checkOrigin(r *http.Request) *problem {
-	switch r.Method {
-	case http.MethodGet, http.MethodHead, http.MethodOptions:
-		return nil
-	}
-	site := r.Header.Get("Sec-Fetch-Site")
-	foreign := site != "" && site != "same-origin" && site != "none"
-	for _, origin := range r.Header.Values("Origin") {
-		foreign = foreign || !strings.EqualFold(origin, "http://"+r.Host)
-	}
-	if !foreign {
-		return nil
-	}
-	return &problem{
-		status: http.StatusForbidden, code: codeOrigin,
-		detail: "The request comes from a page of another site.",
-		action: "Send it from a page of this server, or from a program that sends no Origin.",
-	}
 }
 
 // checkPath refuses empty segments and dot segments, which proxies and clients resolve, each in its own way.

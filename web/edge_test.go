@@ -82,7 +82,7 @@ func TestEveryAnswerIsGuarded(t *testing.T) {
 			t.Errorf("%s: policy %q", path, policy)
 		}
 		for name, want := range map[string]string{
-			"X-Content-Type-Options": "nosniff", "X-Frame-Options": "DENY", "Referrer-Policy": "no-referrer",
+			"X-Content-Type-Options": "nosniff", "X-Frame-Options": "DENY", "Referrer-Policy": "same-origin",
 			"Cross-Origin-Resource-Policy": "same-origin",
 		} {
 			if got := a.header.Get(name); got != want {

@@ -87,6 +87,7 @@ func (s *Server) CreateItem(ctx context.Context, r api.CreateItemRequestObject) 
 	var subkey string
 	if item.Subkey != nil {
 		subkey = *item.Subkey
+		hide(ctx, subkey)
 	}
 	var labels api.Labels
 	if item.Labels != nil {
@@ -194,7 +195,7 @@ func (s *Server) HeartbeatItem(ctx context.Context, r api.HeartbeatItemRequestOb
 	if err != nil {
 		return nil, storeProblem(err, writes)
 	}
-	s.leftBehind(beat.Cleanup)
+	s.leftBehind(ctx, beat.Cleanup)
 	return api.HeartbeatItem204Response{}, nil
 }
 
@@ -218,13 +219,13 @@ func (s *Server) FinishItem(ctx context.Context, r api.FinishItemRequestObject) 
 	if err != nil {
 		return nil, storeProblem(err, ends)
 	}
-	s.leftBehind(finished.Cleanup)
+	s.leftBehind(ctx, finished.Cleanup)
 	return api.FinishItem204Response{}, nil
 }
 
 // leftBehind logs what an acknowledged write could not clean up; a janitor will.
-func (s *Server) leftBehind(err error) {
+func (s *Server) leftBehind(ctx context.Context, err error) {
 	if err != nil {
-		s.opt.Log.Warn("keys were left behind for the janitor", "error", err)
+		s.log.WarnContext(ctx, "keys were left behind for the janitor", "error", err)
 	}
 }

@@ -20,7 +20,9 @@ const pageEntries = 500
 
 // manifestPage is GET /manifests: one GET of the store, or none where no manifest is named.
 func (s *Server) manifestPage(c echo.Context) error {
-	p := ui.ManifestPage{Namespace: c.QueryParam("namespace"), Name: c.QueryParam("name")}
+	p := ui.ManifestPage{
+		Namespace: c.QueryParam("namespace"), Name: c.QueryParam("name"), Account: account(c.Request().Context()),
+	}
 	for _, given := range []string{p.Namespace, p.Name} {
 		if err := blobindex.CheckName(given); given != "" && err != nil {
 			return manifestProblem(err, looks)
@@ -68,8 +70,11 @@ func (s *Server) manifestView(b *book, state manifest.State) *ui.Manifest {
 
 // manifestProblemPage shows a problem to people.
 func (s *Server) manifestProblemPage(c echo.Context, p *problem) error {
-	page := ui.ManifestPage{Namespace: c.QueryParam("namespace"), Name: c.QueryParam("name"), Problem: p.shown()}
-	if blobindex.CheckName(page.Namespace) != nil || blobindex.CheckName(page.Name) != nil {
+	page := ui.ManifestPage{
+		Namespace: c.QueryParam("namespace"), Name: c.QueryParam("name"), Problem: p.shown(),
+		Account: account(c.Request().Context()),
+	}
+	if p.status == http.StatusForbidden || blobindex.CheckName(page.Namespace) != nil || blobindex.CheckName(page.Name) != nil {
 		page.Namespace, page.Name = "", "" // nothing that is no name is repeated
 	}
 	return renderManifest(c, p.status, page)

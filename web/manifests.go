@@ -249,15 +249,15 @@ func (s *Server) RemoveEntry(ctx context.Context, r api.RemoveEntryRequestObject
 	if err != nil {
 		return nil, b.refused(ctx, err, removes)
 	}
-	s.leftFiles(c)
+	s.leftFiles(ctx, c)
 	tag := etag(c.State)
 	return api.RemoveEntry200JSONResponse{Body: change(c), Headers: api.RemoveEntry200ResponseHeaders{ETag: &tag}}, nil
 }
 
 // leftFiles logs what could not be deleted; the next change of the manifest does.
-func (s *Server) leftFiles(c manifest.Change) {
+func (s *Server) leftFiles(ctx context.Context, c manifest.Change) {
 	if c.Left != nil {
-		s.opt.Log.Warn("files of a manifest were left for the next change", "error", c.Left)
+		s.log.WarnContext(ctx, "files of a manifest were left for the next change", "error", c.Left)
 	}
 }
 

@@ -1,23 +1,54 @@
 package web
 
 import (
+	"context"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"runtime/debug"
+	"time"
 
 	"github.com/labstack/echo/v4"
 )
 
-// observe logs each request by its route, so that no id, name or query gets into the log.
+// A Request is what an answered request came to, with nothing in it that its client has chosen.
+type Request struct {
+	Method string // one that HTTP knows, else "other"
+	// Route is the pattern of the path, such as /v1/indexes/:index/:namespace/cards; empty if it is of none, and where the
+	// answer is 401 or 403: who may not come in leaves no trace by what they asked for.
+	Route    string
+	Status   int
+	Duration time.Duration
+}
+
+// observe gives each request its id, and logs it by its route, so that no name or query gets into the log.
 func (s *Server) observe(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		method, began := c.Request().Method, s.opt.Now()
+		id := requestID(c.Request().Header)
+		ctx := WithRequestID(c.Request().Context(), id)
+		c.SetRequest(c.Request().WithContext(ctx))
+		c.Response().Header().Set(requestIDHeader, id)
+		answered := false
+		defer func() {
+			r := Request{Method: known(method), Route: c.Path(), Status: c.Response().Status, Duration: s.opt.Now().Sub(began)}
+			if !answered { // broken off by a panic that goes on to net/http
+				s.log.LogAttrs(ctx, slog.LevelInfo, "request broken off", slog.String("method", r.Method), slog.String("route", r.Route))
+				return
+			}
+			s.log.LogAttrs(ctx, slog.LevelInfo, "request", slog.String("method", r.Method), slog.String("route", r.Route),
+				slog.Int("status", r.Status), slog.Duration("duration", r.Duration))
+			if r.Status == http.StatusUnauthorized || r.Status == http.StatusForbidden {
+				r.Route = ""
+			}
+			if s.opt.Observe != nil {
+				s.opt.Observe(r)
+			}
+		}()
 		if err := next(c); err != nil {
 			s.refuse(err, c) // here, so that the status is known below
 		}
-		s.opt.Log.LogAttrs(c.Request().Context(), slog.LevelInfo, "request",
-			slog.String("method", known(method)), slog.String("route", c.Path()),
-			slog.Int("status", c.Response().Status), slog.Duration("duration", s.opt.Now().Sub(began)))
+		answered = true
 		return nil
 	}
 }
@@ -43,9 +74,14 @@ func (s *Server) recover(next echo.HandlerFunc) echo.HandlerFunc {
 			if v == http.ErrAbortHandler {
 				panic(v)
 			}
-			s.opt.Log.Error("panic", "route", c.Path(), "value", v, "stack", string(debug.Stack()))
+			s.panicked(c.Request().Context(), c.Path(), v)
 			err = internal(nil)
 		}()
 		return next(c)
 	}
+}
+
+// panicked logs a panic. Its value may quote the request; the stack has none but our own names.
+func (s *Server) panicked(ctx context.Context, route string, v any) {
+	s.log.ErrorContext(ctx, "panic", "route", route, "value", fmt.Errorf("%v", v), "stack", string(debug.Stack()))
 }

@@ -23,7 +23,7 @@ const pageRecent = 8
 func (s *Server) page(c echo.Context) error {
 	ctx := c.Request().Context()
 	namespace := c.QueryParam("namespace")
-	x, err := s.index(cmp.Or(c.QueryParam("index"), s.order[0].Name()))
+	x, err := s.index(cmp.Or(c.QueryParam("index"), s.first(ctx)))
 	if err != nil {
 		return err
 	}
@@ -37,21 +37,27 @@ func (s *Server) page(c echo.Context) error {
 	if err != nil {
 		return storeProblem(err, reads)
 	}
+	if !s.sees(ctx, x, n.Name()) {
+		return forbidden()
+	}
 	v, err := s.cards(ctx, n, blobindex.CardsRequest{Recent: pageRecent})
 	if err != nil {
 		return err
 	}
-	p := s.frame(x, n.Name(), names)
+	p := s.frame(ctx, x, n.Name(), names)
 	p.View = s.view(x, n, v, cost)
-	p.View.Base = "http://" + c.Request().Host
+	p.View.Base = s.ownOrigin(c.Request())
 	return render(c, http.StatusOK, p)
 }
 
 // namespaces are those of the picker; the page does without rather than fail.
 func (s *Server) namespaces(ctx context.Context, x *blobindex.Index) ([]string, blobindex.Cost) {
+	if names, all := s.seen(ctx, x); !all {
+		return names, blobindex.Cost{}
+	}
 	names, cost, err := s.names.list(ctx, x, s.opt.Now())
 	if err != nil {
-		s.opt.Log.Warn("listing the namespaces for the page failed", "index", x.Name(), "error", err)
+		s.log.WarnContext(ctx, "listing the namespaces for the page failed", "index", x.Name(), "error", err)
 	}
 	return names, cost
 }
@@ -69,9 +75,9 @@ func firstNamespace(x *blobindex.Index, names []string) string {
 }
 
 // frame is what stands around a view, or around a problem. x may be nil.
-func (s *Server) frame(x *blobindex.Index, namespace string, names []string) ui.Page {
-	p := ui.Page{Namespace: namespace}
-	for _, one := range s.order {
+func (s *Server) frame(ctx context.Context, x *blobindex.Index, namespace string, names []string) ui.Page {
+	p := ui.Page{Namespace: namespace, Account: account(ctx)}
+	for _, one := range s.visible(ctx) {
 		p.Indexes = append(p.Indexes, one.Name())
 	}
 	if x != nil {
@@ -82,7 +88,7 @@ func (s *Server) frame(x *blobindex.Index, namespace string, names []string) ui.
 			slices.Sort(p.Namespaces)
 		}
 	}
-	if s.opt.Notice != nil {
+	if s.opt.Notice != nil && len(p.Indexes) == len(s.order) { // it may name any of them
 		p.Notice = s.opt.Notice()
 	}
 	return p
@@ -91,20 +97,40 @@ func (s *Server) frame(x *blobindex.Index, namespace string, names []string) ui.
 // problemPage shows a problem to people. What is running is not known then, and the page says so.
 func (s *Server) problemPage(c echo.Context, p *problem) error {
 	var page ui.Page
-	action := p.action
-	if x := s.indexes[cmp.Or(c.QueryParam("index"), s.order[0].Name())]; x == nil {
-		page = s.frame(nil, "", nil)
+	action, ctx := p.action, c.Request().Context()
+	visible := s.visible(ctx)
+	x := s.indexes[cmp.Or(c.QueryParam("index"), s.first(ctx))]
+	switch {
+	case len(visible) == 0, p.status == http.StatusForbidden, p.status == http.StatusTooManyRequests:
+		page = s.frame(ctx, nil, "", nil) // which names were asked for must make no difference
+	case !slices.Contains(visible, x):
+		page = s.frame(ctx, nil, "", nil)
 		action = "Choose an index above."
-	} else {
+	default:
 		namespace := c.QueryParam("namespace")
 		if _, err := x.Namespace(namespace); err != nil {
 			namespace = "" // nothing that is no name is repeated
 		}
-		page = s.frame(x, namespace, s.names.last(x)) // without asking the store, which may be the problem
+		names, all := s.seen(ctx, x)
+		if all {
+			names = s.names.last(x) // without asking the store, which may be the problem
+		}
+		if !s.sees(ctx, x, namespace) {
+			namespace = ""
+		}
+		page = s.frame(ctx, x, namespace, names)
 	}
 	page.Problem = p.shown()
 	page.Problem.Action = action
 	return render(c, p.status, page)
+}
+
+// account is what the page calls who is signed in.
+func account(ctx context.Context) string {
+	if p := caller(ctx); p != nil {
+		return p.Name
+	}
+	return ""
 }
 
 func (p *problem) shown() *ui.Problem {

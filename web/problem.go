@@ -43,6 +43,11 @@ const (
 	codeThrottled   = "throttled"
 	codeUnknown     = "unknown"
 
+	codeUnauthenticated = "unauthenticated"
+	codeForbidden       = "forbidden"
+	codeRate            = "rate_limited"
+	codeIssuer          = "issuer_unavailable"
+
 	codeLeaseHeld    = "lease_held"
 	codeLeaseLost    = "lease_lost"
 	codeLeaseCorrupt = "lease_corrupt"
@@ -73,6 +78,8 @@ type problem struct {
 	code           string
 	detail, action string
 	retry          bool          // try again soon
+	after          time.Duration // try again then; 0: see retry
+	challenge      string        // how to authenticate, or empty
 	held           *lease.Status // who is in the way, of lease_held
 	location       string        // where to look, or empty
 	cause          error
@@ -129,22 +136,12 @@ func tooLarge(limit int64) *problem {
 func (s *Server) refuse(err error, c echo.Context) {
 	p := asProblem(err)
 	if p.status >= http.StatusInternalServerError && p.cause != nil {
-		s.opt.Log.Warn("request failed", "route", c.Path(), "code", p.code, "error", p.cause)
+		s.log.WarnContext(c.Request().Context(), "request failed", "route", c.Path(), "code", p.code, "error", p.cause)
 	}
 	if c.Response().Committed {
 		return
 	}
-	h := c.Response().Header()
-	h.Set("Cache-Control", "no-store")
-	switch {
-	case p.held != nil:
-		h.Set("Retry-After", strconv.Itoa(max(1, int(math.Ceil(p.held.Within.Seconds())))))
-	case p.retry:
-		h.Set("Retry-After", retryAfter)
-	}
-	if p.location != "" {
-		h.Set("Location", p.location)
-	}
+	p.headers(c.Response().Header())
 	switch {
 	case c.Path() == "/" && get(c):
 		err = s.problemPage(c, p)
@@ -156,7 +153,25 @@ func (s *Server) refuse(err error, c echo.Context) {
 		err = p.send(c)
 	}
 	if err != nil {
-		s.opt.Log.Debug("answering failed", "route", c.Path(), "error", err)
+		s.log.DebugContext(c.Request().Context(), "answering failed", "route", c.Path(), "error", err)
+	}
+}
+
+func (p *problem) headers(h http.Header) {
+	h.Set("Cache-Control", "no-store")
+	switch {
+	case p.held != nil:
+		h.Set("Retry-After", strconv.Itoa(max(1, int(math.Ceil(p.held.Within.Seconds())))))
+	case p.after > 0:
+		h.Set("Retry-After", strconv.Itoa(int(math.Ceil(p.after.Seconds()))))
+	case p.retry:
+		h.Set("Retry-After", retryAfter)
+	}
+	if p.location != "" {
+		h.Set("Location", p.location)
+	}
+	if p.challenge != "" {
+		h.Set("WWW-Authenticate", p.challenge)
 	}
 }
 

@@ -309,6 +309,7 @@ func refusals() []refusal {
 func TestProblems(t *testing.T) {
 	tested := []string{
 		"internal", "timeout", "rules", // below, in TestCase_C58_Bodies, and in TestRules_Unreadable
+		"unauthenticated", "forbidden", "rate_limited", "issuer_unavailable", // in guard_test.go and signin_test.go
 		"lease_held", "lease_lost", "lease_corrupt", // in TestPrune_Held and TestPrune_Problems
 	}
 	for _, r := range refusals() {

@@ -67,10 +67,10 @@ func (s *Server) PruneIndex(ctx context.Context, r api.PruneIndexRequestObject) 
 	if err != nil {
 		return nil, passProblem(err)
 	}
-	return api.PruneIndex200JSONResponse(s.pruneReport(x.Name(), report)), nil
+	return api.PruneIndex200JSONResponse(s.pruneReport(ctx, x.Name(), report)), nil
 }
 
-func (s *Server) pruneReport(index string, r janitor.Report) api.PruneReport {
+func (s *Server) pruneReport(ctx context.Context, index string, r janitor.Report) api.PruneReport {
 	out := api.PruneReport{
 		Index: index, Term: r.Term, Namespaces: r.Namespaces, Planned: byReason(r.Planned), Deleted: byReason(r.Deleted), Failures: r.Failures,
 		Failed: make([]api.KeyFailure, len(r.Failed)), Left: r.Left, Deferred: append([]string{}, r.Deferred...),
@@ -79,17 +79,17 @@ func (s *Server) pruneReport(index string, r janitor.Report) api.PruneReport {
 	}
 	if r.Unguarded != "" {
 		out.Unguarded = api.PruneReportUnguardedLeaseUnavailable
-		s.opt.Log.Warn("lease_unavailable", "index", index, "why", r.Unguarded)
+		s.log.WarnContext(ctx, "lease_unavailable", "index", index, "why", r.Unguarded)
 	}
 	for i, f := range r.Failed {
 		out.Failed[i] = api.KeyFailure{Key: string(f.Key), Error: keyError(f.Err)}
 	}
 	if len(r.Failed) > 0 {
-		s.opt.Log.Warn("some keys could not be deleted", "index", index, "failed", r.Failures, "error", r.Failed[0].Err)
+		s.log.WarnContext(ctx, "some keys could not be deleted", "index", index, "failed", r.Failures, "error", r.Failed[0].Err)
 	}
 	if r.Withheld != "" && (r.Ruling.Withheld() == "" || r.Ruling.Unsaved != nil) {
 		// Its text may be that of an error.
-		s.opt.Log.Warn("nothing may be deleted", "index", index, "why", r.Withheld)
+		s.log.WarnContext(ctx, "nothing may be deleted", "index", index, "why", r.Withheld)
 		out.Withheld = "the server could not make sure of the rules or the clocks; its log says more"
 	}
 	return out

@@ -142,8 +142,8 @@ func TestPrune_Problems(t *testing.T) {
 		{fmt.Errorf("%w: %w", bucket.ErrThrottled, secret), 503, "throttled"},
 		{fmt.Errorf("%w: %w", context.Canceled, secret), 503, "store_unavailable"},
 		{fmt.Errorf("%w: %w", context.DeadlineExceeded, secret), 503, "store_unavailable"},
-		{&blobindex.RulesError{Index: "running", Key: "secret", Err: cas.ErrCorrupt}, 503, "rules"},
-		{&blobindex.RulesError{Index: "running", Key: "secret", Err: secret}, 503, "store_unavailable"},
+		{&blobindex.RulesError{Index: "running", Key: "_indexd/index/secret", Err: cas.ErrCorrupt}, 503, "rules"},
+		{&blobindex.RulesError{Index: "running", Key: "_indexd/index/secret", Err: secret}, 503, "store_unavailable"},
 		{secret, 503, "store_unavailable"},
 	} {
 		var log strings.Builder

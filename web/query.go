@@ -41,6 +41,8 @@ func routeParams(method, route string) map[string]param {
 		return map[string]param{"index": {max: maxText}, "namespace": {max: maxText}}
 	case "GET " + manifestPage:
 		return map[string]param{"namespace": {max: maxText}, "name": {max: maxText}}
+	case "GET " + signInPage:
+		return map[string]param{"return": {max: maxRowCursor}}
 	case "GET " + snapshotPage:
 		return map[string]param{"namespace": {max: maxText}, "name": {max: maxText}, "path": {path: true, max: snapshot.MaxPath}}
 	case "GET " + rowsRoute:

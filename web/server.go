@@ -13,6 +13,7 @@ import (
 	"github.com/blobindex/indexd/blobindex"
 	"github.com/blobindex/indexd/prune/janitor"
 	"github.com/blobindex/indexd/web/api"
+	"github.com/blobindex/indexd/web/auth"
 	"github.com/labstack/echo/v4"
 )
 
@@ -28,12 +29,23 @@ type Options struct {
 	Prune func(context.Context, *blobindex.Index, *janitor.RunOptions) (janitor.Report, error)
 	// Snapshots are what the routes of snapshots work on; nil: they answer that there are none.
 	Snapshots *Snapshots
+	// Auth tells who asks; nil: everybody who can reach the server may do everything, so that it must listen on loopback alone,
+	// and it answers under a loopback name only.
+	Auth *auth.Gate
+	// PublicURL is the origin under which people reach the server through a proxy; empty: the one that requests name. It is
+	// for servers with Auth.
+	PublicURL string
+	// Origins are those of pages that may use the API beside our own; each as browsers send it.
+	Origins []string
 	// Timeout is the longest that a request may take, but for passes and the time in which files stream; default 60 s.
 	Timeout time.Duration
 	// Now is the host's clock, default time.Now.
 	Now func() time.Time
-	// Log takes one line for each request, and the errors behind 5xx answers; default: nothing is logged.
+	// Log takes one line for each request, and the errors behind 5xx answers, with the id of the request and without what its
+	// client has chosen; default: nothing is logged.
 	Log *slog.Logger
+	// Observe, if set, is called with each request that was answered. It must not block.
+	Observe func(Request)
 }
 
 // Prices are list prices in US dollars for 1,000 requests.
@@ -54,6 +66,7 @@ const defaultTimeout = 60 * time.Second
 type Server struct {
 	echo    *echo.Echo
 	opt     Options
+	log     *slog.Logger // Options.Log, for what is done for a request
 	order   []*blobindex.Index
 	indexes map[string]*blobindex.Index
 	ready   func(context.Context) error
@@ -87,6 +100,19 @@ func New(indexes []*blobindex.Index, ready func(context.Context) error, opt *Opt
 	if !(s.opt.Prices.ListPer1000 >= 0 && s.opt.Prices.GetPer1000 >= 0) {
 		return nil, fmt.Errorf("web: prices of %v are no prices", s.opt.Prices)
 	}
+	if s.opt.PublicURL != "" {
+		if err := CheckOrigin(s.opt.PublicURL); err != nil {
+			return nil, fmt.Errorf("web: the public URL: %w", err)
+		}
+		if s.opt.Auth == nil {
+			return nil, errors.New("web: a public URL without authentication would let everybody in")
+		}
+	}
+	for _, o := range s.opt.Origins {
+		if err := CheckOrigin(o); err != nil {
+			return nil, fmt.Errorf("web: the origins: %w", err)
+		}
+	}
 	for _, x := range indexes {
 		if s.indexes[x.Name()] != nil {
 			return nil, fmt.Errorf("web: two indexes are called %q", x.Name())
@@ -102,9 +128,13 @@ func New(indexes []*blobindex.Index, ready func(context.Context) error, opt *Opt
 	if s.opt.Log == nil {
 		s.opt.Log = slog.New(slog.DiscardHandler)
 	}
+	s.log = slog.New(requestLog{s.opt.Log.Handler()})
 	s.shelf = newShelf(s.opt.Manifests, s.opt.Now)
 	s.gallery = newGallery(s.opt.Snapshots, s.opt.Now)
 	s.route()
+	if err := s.checkAccess(); err != nil {
+		return nil, err
+	}
 	return s, nil
 }
 
@@ -114,13 +144,16 @@ func (s *Server) route() {
 	e.Binder = binder{}
 	// In this order: what is logged includes what is refused, and a panic anywhere below is an answer.
 	e.Pre(s.observe, s.recover, s.edge)
-	e.Use(checkQuery)
+	e.Use(keepQuiet, checkQuery, s.guard)
 	r := router{e, s}
 	api.RegisterHandlers(r, api.NewStrictHandler(s, nil))
 	r.GET("/", s.page)
 	r.GET(manifestPage, s.manifestPage)
 	r.GET(snapshotPage, s.snapshotPage)
 	r.GET("/ui/:asset", asset)
+	r.GET(signInPage, s.signInForm)
+	r.POST(signInPage, s.signIn)
+	r.POST(signOutRoute, s.signOut)
 	r.GET("/openapi.yaml", description)
 }
 
@@ -168,7 +201,7 @@ func (r router) DELETE(path string, h echo.HandlerFunc, m ...echo.MiddlewareFunc
 // momentary reports whether the answers of a GET route tell of their own instant: nothing of them may be kept.
 func momentary(route string) bool {
 	switch route {
-	case "/", manifestPage, snapshotPage, "/healthz", "/readyz", namespaceRoute + "/items/:id/explain":
+	case "/", manifestPage, snapshotPage, signInPage, "/healthz", "/readyz", namespaceRoute + "/items/:id/explain":
 		return true
 	}
 	return false

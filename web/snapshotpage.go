@@ -26,7 +26,9 @@ const (
 // snapshotPage is GET /snapshots: three GET and some parts, or none where no snapshot is named.
 func (s *Server) snapshotPage(c echo.Context) error {
 	ctx := c.Request().Context()
-	p := ui.SnapshotPage{Namespace: c.QueryParam("namespace"), Name: c.QueryParam("name")}
+	p := ui.SnapshotPage{
+		Namespace: c.QueryParam("namespace"), Name: c.QueryParam("name"), Account: account(c.Request().Context()),
+	}
 	for _, given := range []string{p.Namespace, p.Name} {
 		if err := blobindex.CheckName(given); given != "" && err != nil {
 			return snapshotProblem(err)
@@ -150,8 +152,11 @@ func snapshotPath(namespace, name string) string {
 
 // snapshotProblemPage shows a problem to people.
 func (s *Server) snapshotProblemPage(c echo.Context, p *problem) error {
-	page := ui.SnapshotPage{Namespace: c.QueryParam("namespace"), Name: c.QueryParam("name"), Problem: p.shown()}
-	if blobindex.CheckName(page.Namespace) != nil || blobindex.CheckName(page.Name) != nil {
+	page := ui.SnapshotPage{
+		Namespace: c.QueryParam("namespace"), Name: c.QueryParam("name"), Problem: p.shown(),
+		Account: account(c.Request().Context()),
+	}
+	if p.status == http.StatusForbidden || blobindex.CheckName(page.Namespace) != nil || blobindex.CheckName(page.Name) != nil {
 		page.Namespace, page.Name = "", "" // nothing that is no name is repeated
 	}
 	return renderSnapshot(c, p.status, page)

@@ -271,18 +271,18 @@ func (s *Server) PublishRows(ctx context.Context, r api.PublishRowsRequestObject
 	case err != nil:
 		return nil, p.notPublished(ctx, err, listing)
 	case res.Outcome == snapshot.Superseded:
-		s.opt.Log.Info("snapshot_superseded", "namespace", p.namespace, "name", p.name, "class", string(snapshot.Operator),
+		s.log.InfoContext(ctx, "snapshot_superseded", "namespace", p.namespace, "name", p.name, "class", string(snapshot.Operator),
 			"generation", res.ID.Number, "pointer", res.Pointer.ID.Number)
 		return nil, superseded(res)
 	}
 	if res.SweepErr != nil {
-		s.opt.Log.Warn("replaced generations of a snapshot were left for the next publication", "error", res.SweepErr)
+		s.log.WarnContext(ctx, "replaced generations of a snapshot were left for the next publication", "error", res.SweepErr)
 	}
 	tag, body := publishedTag(res.Tag), publication(res)
 	if res.Outcome == snapshot.Unchanged {
 		return api.PublishRows200JSONResponse{Body: body, Headers: api.PublishRows200ResponseHeaders{ETag: &tag}}, nil
 	}
-	s.opt.Log.Info("snapshot_published", "namespace", p.namespace, "name", p.name, "class", string(snapshot.Operator),
+	s.log.InfoContext(ctx, "snapshot_published", "namespace", p.namespace, "name", p.name, "class", string(snapshot.Operator),
 		"generation", res.Pointer.ID.Number, "rows", res.Pointer.Rows)
 	return api.PublishRows201JSONResponse{Body: body, Headers: api.PublishRows201ResponseHeaders{ETag: &tag}}, nil
 }

@@ -8,9 +8,9 @@ import (
 )
 
 // ListIndexes is GET /v1/indexes. It asks nothing of the store.
-func (s *Server) ListIndexes(context.Context, api.ListIndexesRequestObject) (api.ListIndexesResponseObject, error) {
-	var body api.Indexes
-	for _, x := range s.order {
+func (s *Server) ListIndexes(ctx context.Context, _ api.ListIndexesRequestObject) (api.ListIndexesResponseObject, error) {
+	body := api.Indexes{Indexes: []api.IndexRules{}}
+	for _, x := range s.visible(ctx) {
 		rules := x.Rules()
 		body.Indexes = append(body.Indexes, api.IndexRules{
 			Name: x.Name(), Flat: x.Flat(), Grammar: rules.Grammar.String(), TtlSeconds: rules.TTL.Seconds(),
@@ -27,9 +27,11 @@ func (s *Server) ListNamespaces(ctx context.Context, r api.ListNamespacesRequest
 	if err != nil {
 		return nil, err
 	}
-	names, _, err := x.Namespaces(ctx)
-	if err != nil {
-		return nil, storeProblem(err, reads)
+	names, all := s.seen(ctx, x)
+	if all {
+		if names, _, err = x.Namespaces(ctx); err != nil {
+			return nil, storeProblem(err, reads)
+		}
 	}
 	if names == nil {
 		names = []string{}

@@ -76,7 +76,7 @@ func (s *Server) addEntry(ctx context.Context, at entryPlace, ifMatch, ifNoneMat
 	if err != nil {
 		return none, b.notAdded(ctx, err, f, want, at)
 	}
-	s.leftFiles(c)
+	s.leftFiles(ctx, c)
 	tag, path := etag(c.State), at.path()
 	return api.AddedJSONResponse{Body: change(c), Headers: api.AddedResponseHeaders{ETag: &tag, Location: &path}}, nil
 }

@@ -77,7 +77,7 @@ func (s *Server) cards(ctx context.Context, n *blobindex.Namespace, req blobinde
 		return v, storeProblem(err, reads)
 	}
 	if v.Cause != nil {
-		s.opt.Log.Warn("listing failed; the last good view is shown", "namespace", n.Name(), "error", v.Cause)
+		s.log.WarnContext(ctx, "listing failed; the last good view is shown", "namespace", n.Name(), "error", v.Cause)
 	}
 	return v, nil
 }

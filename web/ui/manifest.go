@@ -13,6 +13,7 @@ type ManifestPage struct {
 	Namespace, Name string // of the manifest; empty if nobody named one that can be
 	Manifest        *Manifest
 	Problem         *Problem
+	Account         string // who is signed in, or empty
 }
 
 // A Manifest is what a list holds at one instant, in the order of the list.

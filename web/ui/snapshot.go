@@ -13,6 +13,7 @@ type SnapshotPage struct {
 	Namespace, Name string // of the snapshot; empty if nobody named one that can be
 	Snapshot        *Snapshot
 	Problem         *Problem
+	Account         string // who is signed in, or empty
 }
 
 // A Snapshot is what is published at one instant, and one directory of it.

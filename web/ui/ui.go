@@ -1,4 +1,4 @@
-// Package ui is the pages that people look at: what they show (Page, ManifestPage, SnapshotPage) and how (templates, a style
+// Package ui is the pages that people look at: what they show (Page, ManifestPage, SnapshotPage, SignIn) and how (templates, a style
 // sheet, a small script and an icon, all embedded). It knows no store and no server; package web fills the pages in. They work
 // without the script, which only makes them tick and refresh.
 package ui
@@ -19,6 +19,7 @@ type Page struct {
 	Namespaces []string
 	Namespace  string
 	Notice     string // a line of plain text, or empty
+	Account    string // who is signed in, or empty
 	View       *View  // nil if there is a Problem
 	Problem    *Problem
 }
@@ -78,13 +79,13 @@ type File struct {
 	Body []byte
 }
 
-//go:embed page.html manifest.html snapshot.html app.css app.js icon.svg
+//go:embed page.html manifest.html snapshot.html signin.html app.css app.js icon.svg
 var files embed.FS
 
 var pages = template.Must(template.New("").Funcs(template.FuncMap{
 	"age": age, "clock": clock, "until": until, "stamp": stamp, "millis": time.Time.UnixMilli, "percent": percent, "size": Size,
 	"short": short,
-}).ParseFS(files, "page.html", "manifest.html", "snapshot.html"))
+}).ParseFS(files, "page.html", "manifest.html", "snapshot.html", "signin.html"))
 
 // Asset returns the file that the page refers to as /ui/name.
 func Asset(name string) (File, bool) {
