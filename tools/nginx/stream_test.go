@@ -145,7 +145,7 @@ func TestC50_Buffering(t *testing.T) {
 	real(t)
 	_, direct, proxied := behind(t)
 	register(direct, "first")
-	for _, s := range proxied {
+	for i, s := range proxied {
 		st := s.follow("")
 		if first := st.next(); first.event != "snapshot" || first.data.Reset || len(first.data.Cards) == 0 {
 			t.Errorf("%s: the first event is %+v", s.name, first)
@@ -153,8 +153,8 @@ func TestC50_Buffering(t *testing.T) {
 		if kind, coding := st.head.Get("Content-Type"), st.head.Get("Content-Encoding"); !strings.HasPrefix(kind, "text/event-stream") || coding != "" {
 			t.Errorf("%s: content type %q, encoding %q", s.name, kind, coding)
 		}
-		st.upsert(register(direct, "second"))
-		st.upsert(register(direct, "third"))
+		st.upsert(register(direct, fmt.Sprint("second", i)))
+		st.upsert(register(direct, fmt.Sprint("third", i)))
 		st.close()
 	}
 }
