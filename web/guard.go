@@ -34,6 +34,7 @@ func (s *Server) guard(next echo.HandlerFunc) echo.HandlerFunc {
 		c.Response().Header().Add("Vary", "Authorization, Cookie")
 		p, err := s.authenticate(c)
 		if err != nil {
+			unread(c)
 			if refused, ok := errors.AsType[*problem](err); ok && rule.page && refused.status == http.StatusUnauthorized {
 				return toSignIn(c)
 			}
@@ -50,12 +51,22 @@ func (s *Server) guard(next echo.HandlerFunc) echo.HandlerFunc {
 		names := err == nil // who may not has named what is nobody's business
 		if err == nil {
 			err = next(c)
+		} else {
+			unread(c)
 		}
 		if err != nil && get(c) && errors.Is(context.Cause(ctx), auth.ErrExpired) {
 			err = s.unauthenticated(auth.ErrExpired)
 		}
 		s.audit(c, p, names, err)
 		return err
+	}
+}
+
+// unread ends a connection of which the request has a body that nobody wants. Else net/http would read it before it answers,
+// and a stranger who sends none would keep a connection until the server's read timeout.
+func unread(c echo.Context) {
+	if r := c.Request(); r.ContentLength != 0 && r.ProtoMajor == 1 {
+		c.Response().Header().Set("Connection", "close")
 	}
 }
 
