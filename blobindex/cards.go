@@ -73,57 +73,86 @@ var ErrRequest = errors.New("blobindex: bad request")
 // spent: what Snapshot takes and at most Options.Budget requests of the resolver. If the listing cannot be completed, the
 // last good view of the same request is returned, marked stale; without one, the error is (as for Snapshot).
 func (n *Namespace) Cards(ctx context.Context, req CardsRequest) (View, error) {
-	req.Limit = cmp.Or(req.Limit, n.x.cards)
-	if req.Limit < 1 || req.Limit > MaxCards {
-		return View{}, fmt.Errorf("%w: limit is %d; give 1 to %d", ErrRequest, req.Limit, MaxCards)
-	}
-	if req.Recent < 0 || req.Recent > MaxCards {
-		return View{}, fmt.Errorf("%w: recent is %d; give 0 to %d", ErrRequest, req.Recent, MaxCards)
+	req, err := n.Check(req)
+	if err != nil {
+		return View{}, err
 	}
 	begun := n.x.views.begin()
 	s, err := n.Snapshot(ctx)
 	if err != nil {
 		return n.lastGood(req, err)
 	}
-	r := resolution{n: n, d: s.decision, req: req, budget: n.x.budget, status: make(map[string]Status)}
-	if err := r.run(ctx); err != nil {
+	v, err := s.Cards(ctx, req)
+	if err != nil {
 		return n.lastGood(req, err)
 	}
-	s.settle()
-	v := View{
-		Cards: r.cards, Complete: true, AsOf: s.AsOf, Clock: s.Clock, Counts: r.counts(),
-		Cost: Cost{List: s.Cost.List, Get: s.Cost.Get + r.spent},
-	}
-	if req.Recent > 0 {
-		finished := s.decision.Finished()
-		v.Recent = ended(finished[:min(req.Recent, len(finished))])
-	}
+	v.Cost.List += s.Cost.List
+	v.Cost.Get += s.Cost.Get
 	n.x.views.put(n.name, req, v, begun)
 	return v, nil
 }
 
-// A resolution is one walk down the items of a decision.
+// Check returns the request with its defaults filled in; of two requests that ask for the same, it returns the same. The
+// error is ErrRequest.
+func (n *Namespace) Check(req CardsRequest) (CardsRequest, error) {
+	req.Limit = cmp.Or(req.Limit, n.x.cards)
+	if req.Limit < 1 || req.Limit > MaxCards {
+		return req, fmt.Errorf("%w: limit is %d; give 1 to %d", ErrRequest, req.Limit, MaxCards)
+	}
+	if req.Recent < 0 || req.Recent > MaxCards {
+		return req, fmt.Errorf("%w: recent is %d; give 0 to %d", ErrRequest, req.Recent, MaxCards)
+	}
+	return req, nil
+}
+
+// Cards returns the newest live items as of the snapshot, for at most Options.Budget requests of the resolver. What was
+// resolved for one request serves the others; of several at once each item is asked about once. The Cost is what this call
+// took. Errors: ErrRequest, and the context's; what was resolved by then stays.
+func (s *Snapshot) Cards(ctx context.Context, req CardsRequest) (View, error) {
+	req, err := s.n.Check(req)
+	if err != nil {
+		return View{}, err
+	}
+	r := resolution{s: s, n: s.n, req: req, budget: s.n.x.budget}
+	v, err := r.run(ctx)
+	if err != nil {
+		return View{}, err
+	}
+	s.Settle()
+	return v, nil
+}
+
+// A resolution is one walk down the items of a snapshot.
 type resolution struct {
+	s      *Snapshot
 	n      *Namespace
-	d      *prune.Decision
 	req    CardsRequest
 	budget int
 	spent  int
 
-	status map[string]Status
-	cards  []Card
-	rest   int // live items after the last card, not known to be another owner's
+	cards []Card
+	rest  int // live items after the last card, not known to be another owner's
 }
 
 // run walks, resolves what it needs and does not know yet, and walks again, since what a dead item hid may show now.
-func (r *resolution) run(ctx context.Context) error {
+func (r *resolution) run(ctx context.Context) (View, error) {
+	var v View
+	if len(r.walk(&v)) == 0 {
+		return v, nil
+	}
+	select {
+	case r.s.turn <- struct{}{}:
+		defer func() { <-r.s.turn }()
+	case <-ctx.Done():
+		return v, fmt.Errorf("resolving items of namespace %q: %w", r.n.name, ctx.Err())
+	}
 	for {
-		todo := r.walk()
+		todo := r.walk(&v)
 		if len(todo) == 0 {
-			return nil
+			return v, nil
 		}
 		if err := r.resolve(ctx, todo); err != nil {
-			return err
+			return v, err
 		}
 	}
 }
@@ -131,21 +160,41 @@ func (r *resolution) run(ctx context.Context) error {
 // ownerBatch is how many items are asked about at once to find an owner's.
 const ownerBatch = 256
 
-// walk makes cards down the order, and returns the items to resolve before they can be known to be right.
-func (r *resolution) walk() (todo []Target) {
-	r.cards, r.rest = make([]Card, 0, r.req.Limit), 0
+// walk makes cards down the order, and returns the items to resolve before they can be known to be right. Without any, v is
+// what it found.
+func (r *resolution) walk(v *View) (todo []Target) {
+	r.s.mu.Lock()
+	defer r.s.mu.Unlock()
+	if todo = r.pick(); len(todo) > 0 {
+		return todo
+	}
+	*v = View{
+		Cards: r.cards, Complete: true, AsOf: r.s.AsOf, Clock: r.s.Clock, Counts: r.counts(), Cost: Cost{Get: r.spent},
+	}
+	if r.req.Recent > 0 {
+		finished := r.s.decision.Finished()
+		v.Recent = ended(finished[:min(r.req.Recent, len(finished))])
+	}
+	return nil
+}
+
+// pick is walk, with the snapshot's lock held.
+func (r *resolution) pick() (todo []Target) {
+	r.cards, r.rest = make([]Card, 0, min(r.req.Limit, 16)), 0
 	reserved, broke := r.spent, false
 	most := r.req.Limit
 	if r.req.Owner != "" {
 		most = max(most, ownerBatch) // most of those asked about may be somebody else's
 	}
-	for _, it := range r.d.Shown() {
+	for _, it := range r.s.decision.Shown() {
 		if r.req.Subkey != "" && it.ID.Subkey() != r.req.Subkey {
 			continue
 		}
-		status, known := r.status[it.ID.String()]
-		if r.n.x.resolver == nil {
-			status, known = Status{State: Running}, true
+		status, known := Status{State: Running}, true
+		if r.n.x.resolver != nil {
+			var a answer
+			a, known = r.s.answers[it.ID.String()]
+			status = a.status
 		}
 		if known && r.req.Owner != "" && status.Owner != r.req.Owner {
 			continue
@@ -177,6 +226,7 @@ func (n *Namespace) target(it prune.Item) Target {
 
 // resolve asks about the targets side by side, within the process's bound, and buries those that are over.
 func (r *resolution) resolve(ctx context.Context, todo []Target) error {
+	asked := r.n.x.now()
 	answers := make([]Status, len(todo))
 	errs := make([]error, len(todo))
 	var wg sync.WaitGroup
@@ -184,21 +234,24 @@ func (r *resolution) resolve(ctx context.Context, todo []Target) error {
 		wg.Go(func() { answers[i], errs[i] = r.n.ask(ctx, t) })
 	}
 	wg.Wait()
-	if err := ctx.Err(); err != nil {
-		return fmt.Errorf("resolving items of namespace %q: %w", r.n.name, err)
-	}
+	ended := ctx.Err()
+	r.s.mu.Lock()
+	defer r.s.mu.Unlock()
 	for i, t := range todo {
 		id := t.ID.String()
 		r.spent += answers[i].Requests
 		if errs[i] != nil {
+			if ended != nil {
+				continue // it tells nothing of the item
+			}
 			r.n.x.log.Warn("resolving an item failed; it is shown as unknown", "index", t.Index,
 				"namespace", t.Namespace, "id", id, "error", errs[i])
 			answers[i] = Status{}
 		}
-		r.status[id] = answers[i]
-		if answers[i].State.Over() {
-			r.d.Bury(id)
-		}
+		r.s.take(id, answer{status: answers[i], asked: asked, failed: errs[i] != nil})
+	}
+	if ended != nil {
+		return fmt.Errorf("resolving items of namespace %q: %w", r.n.name, ended)
 	}
 	return nil
 }
@@ -224,16 +277,16 @@ func (n *Namespace) ask(ctx context.Context, t Target) (Status, error) {
 		cancel()
 		return Status{}, err
 	}
-	type answer struct {
+	type result struct {
 		status Status
 		err    error
 	}
-	answers := make(chan answer, 1)
+	answers := make(chan result, 1)
 	go func() {
 		defer cancel()
 		defer n.x.limits.resolves.release()
 		s, err := n.resolve(ctx, t)
-		answers <- answer{s, err}
+		answers <- result{s, err}
 	}()
 	select {
 	case a := <-answers:
@@ -275,7 +328,7 @@ func card(it prune.Item, s Status) Card {
 }
 
 func (r *resolution) counts() Counts {
-	c := r.d.Counts()
+	c := r.s.decision.Counts()
 	out := Counts{
 		Shown: len(r.cards), Foreign: c.Foreign, BornLate: c.BornLate, Superseded: c.Superseded, Stale: c.Stale,
 		Live: len(r.cards) + r.rest,

@@ -60,8 +60,8 @@ func (n *Namespace) Explain(ctx context.Context, id itemid.ID) (Explanation, err
 	if err != nil {
 		return Explanation{}, err
 	}
-	s.Cost.Get += asked.Get
-	s.settle()
+	s.Cost.Get += asked.Get // nobody else has this snapshot
+	s.Settle()
 	e := s.explain(id, status)
 	if s.ruling.Next != nil {
 		e.Changes += fmt.Sprintf(" From %s on other rules count: %s.", stamp(s.ruling.From), s.ruling.Changes())

@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
+	"hash/maphash"
 	"io"
 	"log/slog"
 	"sync"
@@ -81,6 +82,7 @@ type Index struct {
 	limits *Limits
 	beats  tracker
 	views  viewCache
+	seed   maphash.Seed // of the fingerprints of listings
 
 	mu     sync.Mutex
 	dead   map[string]map[string]bool // namespace to ids, of which a key was still listed
@@ -115,7 +117,7 @@ func New(objects bucket.Objects, cfg Config, opt *Options) (*Index, error) {
 			grammar: cfg.GrammarGiven || cfg.Rules.Grammar != itemid.Epoch, ttl: cfg.Rules.TTL != 0,
 			lateAfter: cfg.Rules.LateAfter != 0, skew: cfg.Rules.Skew != 0,
 		},
-		limits: opt.Limits, dead: make(map[string]map[string]bool), minted: make(map[string]time.Time),
+		limits: opt.Limits, seed: maphash.MakeSeed(), dead: make(map[string]map[string]bool), minted: make(map[string]time.Time),
 	}
 	if x.limits == nil {
 		x.limits = NewLimits(0, 0)

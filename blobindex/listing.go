@@ -36,15 +36,25 @@ func (n *Namespace) List(ctx context.Context) (Listing, error) {
 	if err != nil {
 		return Listing{}, err
 	}
-	s.settle()
-	out := Listing{Items: make([]Live, 0, s.Counts().Live), AsOf: s.AsOf, Clock: s.Clock, Cost: s.Cost}
-	for _, it := range s.decision.Shown() {
+	l := s.List()
+	l.Cost = s.Cost
+	return l, nil
+}
+
+// List returns the live items. It asks nobody, so that its Cost is zero: what the listing took is the snapshot's.
+func (s *Snapshot) List() Listing {
+	s.Settle()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	shown := s.decision.Shown()
+	out := Listing{Items: make([]Live, 0, len(shown)), AsOf: s.AsOf, Clock: s.Clock}
+	for _, it := range shown {
 		out.Items = append(out.Items, Live{
 			ID: it.ID.String(), Subkey: it.ID.Subkey(), StartedAt: it.ID.Time(), LastSeen: it.LastSeen,
 			Late: it.Late, BornLate: it.BornLate,
 		})
 	}
-	return out, nil
+	return out
 }
 
 // An Ended item is one that finished, as its tombstone tells.
@@ -70,8 +80,17 @@ func (n *Namespace) Recent(ctx context.Context) (RecentListing, error) {
 	if err != nil {
 		return RecentListing{}, err
 	}
-	s.settle()
-	return RecentListing{Items: ended(s.decision.Finished()), AsOf: s.AsOf, Clock: s.Clock, Cost: s.Cost}, nil
+	l := s.Recent()
+	l.Cost = s.Cost
+	return l, nil
+}
+
+// Recent returns the finished items of which a tombstone is still there. It asks nobody, so that its Cost is zero.
+func (s *Snapshot) Recent() RecentListing {
+	s.Settle()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return RecentListing{Items: ended(s.decision.Finished()), AsOf: s.AsOf, Clock: s.Clock}
 }
 
 func ended(items []prune.Item) []Ended {

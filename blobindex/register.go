@@ -19,6 +19,7 @@ var ErrFinished = errors.New("blobindex: the item is finished")
 type Registered struct {
 	ID     itemid.ID
 	Key    bucket.Key
+	Size   int64     // of the marker's body, the labels
 	Stored time.Time // the marker's store time; zero if the store tells none
 	// BornLate: the marker was stored more than the skew after the id's time: a late registration, or a host whose
 	// clock is behind. The item is shown all the same.
@@ -43,7 +44,7 @@ func (n *Namespace) Register(ctx context.Context, id itemid.ID, labels Labels) (
 	if err != nil {
 		return Registered{}, fmt.Errorf("registering %q: %w", id, err)
 	}
-	r := Registered{ID: id, Key: key, Stored: stored}
+	r := Registered{ID: id, Key: key, Size: int64(len(body)), Stored: stored}
 	if stored.IsZero() {
 		return r, nil
 	}

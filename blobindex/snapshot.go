@@ -2,9 +2,13 @@ package blobindex
 
 import (
 	"context"
+	"encoding/binary"
 	"fmt"
+	"hash/maphash"
+	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/blobindex/indexd/blobindex/bucket"
@@ -28,18 +32,28 @@ type Cost struct {
 	List, Get int
 }
 
-// A Snapshot is what one complete listing says of a namespace at one instant. All that is read from it agrees. It is not
-// safe for concurrent use.
+// A Snapshot is what one complete listing says of a namespace at one instant. All that is read from it agrees. It is safe for
+// concurrent use.
 type Snapshot struct {
 	AsOf  time.Time // the store's clock at the listing's first page, else the host's
 	Clock Clock     // whose clock AsOf is
-	Cost  Cost      // what the listing took, and what was resolved since
+	Cost  Cost      // what the listing took
 
 	n        *Namespace
 	reading  *reading
 	ruling   Ruling // of reading, at AsOf
-	decision *prune.Decision
+	keys     *prune.Namespace
+	print    uint64          // of the keys that were listed
+	overlaid bool            // it holds keys that the listing did not: nothing is deleted by it
 	known    map[string]bool // what was known to be dead when it was judged
+	// turn is held by who asks the resolver, so that no item is asked about twice.
+	turn chan struct{}
+
+	mu       sync.Mutex
+	decision *prune.Decision
+	answers  map[string]answer // of the resolver, by id
+	buried   uint64            // how many of them said that an item is over
+	settled  bool              // what it says is remembered, and offered to the sweeper, but for what was buried since
 }
 
 // Snapshot lists the namespace, all pages: ⌈keys/1000⌉ LIST, and with shared rules 1 GET if they were not read within
@@ -50,7 +64,7 @@ func (n *Namespace) Snapshot(ctx context.Context) (*Snapshot, error) {
 		return nil, fmt.Errorf("waiting to list namespace %q: %w", n.name, err)
 	}
 	defer release()
-	var s Snapshot
+	s := &Snapshot{}
 	if s.reading, s.Cost.Get, err = n.x.book.consult(ctx, false); err != nil {
 		return nil, fmt.Errorf("listing namespace %q: %w", n.name, err)
 	}
@@ -72,6 +86,7 @@ func (n *Namespace) Snapshot(ctx context.Context) (*Snapshot, error) {
 				return fmt.Errorf("%w: the store listed a key outside %q", ErrIncomplete, n.prefix)
 			}
 			keys.Add(name, o.Size, o.StoreTime)
+			s.print += n.x.fingerprint(name, o.Size, o.StoreTime)
 		}
 		return nil
 	})
@@ -84,13 +99,14 @@ func (n *Namespace) Snapshot(ctx context.Context) (*Snapshot, error) {
 	if err != nil {
 		return nil, fmt.Errorf("listing namespace %q: %w", n.name, err)
 	}
-	n.judge(&s, keys)
-	return &s, nil
+	n.judge(s, keys)
+	return s, nil
 }
 
 // judge completes a snapshot with what its keys mean.
 func (n *Namespace) judge(s *Snapshot, keys *prune.Namespace) {
-	s.n, s.known = n, n.knownDead()
+	s.n, s.keys, s.known = n, keys, n.knownDead()
+	s.turn, s.answers = make(chan struct{}, 1), make(map[string]answer)
 	s.decision = keys.Decide(s.AsOf, s.known)
 }
 
@@ -98,7 +114,19 @@ func (n *Namespace) judge(s *Snapshot, keys *prune.Namespace) {
 func (s *Snapshot) Namespace() *Namespace { return s.n }
 
 // Counts tells how many items and keys of which kind there are.
-func (s *Snapshot) Counts() prune.Counts { return s.decision.Counts() }
+func (s *Snapshot) Counts() prune.Counts {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.decision.Counts()
+}
+
+// Buried is how many items the resolver has said to be over since the listing: what is read from the snapshot stays the same
+// for as long as this does.
+func (s *Snapshot) Buried() uint64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.buried
+}
 
 // Ruling is by which rules the listing was judged.
 func (s *Snapshot) Ruling() Ruling { return s.ruling }
@@ -116,20 +144,36 @@ type Deletion struct {
 // host's clock had to stand in for the store's, unless that is known to be right.
 func (s *Snapshot) Plan() []Deletion { return slices.Collect(s.Planned) }
 
-// Planned yields the plan, key after key, for who keeps only a part of it.
+// Planned yields the plan, key after key, for who keeps only a part of it. There is none of a snapshot with keys that were
+// not listed (With).
 func (s *Snapshot) Planned(yield func(Deletion) bool) {
-	for _, d := range s.decision.Plan() {
+	if s.overlaid {
+		return
+	}
+	s.mu.Lock()
+	plan := s.decision.Plan()
+	s.mu.Unlock()
+	for _, d := range plan {
 		if !yield(Deletion{Key: s.n.key(d.Name), Namespace: s.n.name, Reason: d.Reason, by: s.reading}) {
 			return
 		}
 	}
 }
 
-// settle remembers what was found to be dead, and hands what is over to the sweeper, if there is one, the
-// store's clock was told, and nothing is withheld.
-func (s *Snapshot) settle() {
-	s.n.rememberDead(s.known, s.decision.Buried())
-	if s.n.x.sweeper != nil && s.Clock == StoreClock && s.ruling.Withheld() == "" {
+// Settle remembers what was found to be dead, and hands what is over to the sweeper, if there is one, the
+// store's clock was told, and nothing is withheld; once, and again when more was found to be dead. Whatever is read from a
+// snapshot does it.
+func (s *Snapshot) Settle() {
+	s.mu.Lock()
+	settled := s.settled
+	s.settled = true
+	dead := maps.Clone(s.decision.Buried())
+	s.mu.Unlock()
+	if settled {
+		return
+	}
+	s.n.rememberDead(s.known, dead)
+	if !s.overlaid && s.n.x.sweeper != nil && s.Clock == StoreClock && s.ruling.Withheld() == "" {
 		s.n.x.sweeper.offer(s.n.x, s.Plan())
 	}
 }
@@ -151,6 +195,23 @@ func (x *Index) tooLong(began time.Time) error {
 			x.rules.ListingLimit)
 	}
 	return nil
+}
+
+// fingerprint is a number of one key; the sum of those of a listing tells it from another one of this process.
+func (x *Index) fingerprint(name string, size int64, stored time.Time) uint64 {
+	var h maphash.Hash
+	h.SetSeed(x.seed)
+	h.WriteString(name)
+	var rest [16]byte
+	binary.LittleEndian.PutUint64(rest[:8], uint64(size))
+	binary.LittleEndian.PutUint64(rest[8:], uint64(stored.UnixNano()))
+	h.Write(rest[:])
+	return h.Sum64()
+}
+
+// SameKeys tells whether two snapshots of one Index were listed with the same keys, sizes and store times.
+func (s *Snapshot) SameKeys(other *Snapshot) bool {
+	return s.print == other.print && s.n.x == other.n.x
 }
 
 // nameOf returns what stands after the namespace's prefix.

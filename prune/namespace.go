@@ -79,10 +79,23 @@ type Namespace struct {
 	count   int
 	future  []record // foreign, dated ahead of their own store time
 	foreign int
+	merged  bool // it may hold a name twice
 }
 
 // NewNamespace returns an empty Namespace. The rules must have come from WithDefaults.
 func NewNamespace(rules Rules) *Namespace { return &Namespace{rules: rules} }
+
+// Clone returns a Namespace of the same keys. What is added to the one is not in the other, and a Decision that either made
+// before stays as it is. Of a name that is added to the Clone and is there already the one that was stored last counts.
+func (n *Namespace) Clone() *Namespace {
+	c := *n
+	c.merged = true
+	c.chunks, c.future = slices.Clone(n.chunks), slices.Clone(n.future)
+	if last := len(c.chunks) - 1; last >= 0 {
+		c.chunks[last] = slices.Clone(c.chunks[last]) // the others are full, and are not written to any more
+	}
+	return &c
+}
 
 // Add takes one key of the listing: its name below the namespace, body size and store time (zero where the store
 // tells none: then the largest time in the name stands in for it). What is no key of an item is counted as foreign.
@@ -170,5 +183,22 @@ func (n *Namespace) sorted(now dedupe.Instant) (all []*record, ahead int) {
 		}
 		return strings.Compare(a.name, b.name)
 	})
+	if n.merged {
+		all = lastStored(all)
+	}
 	return all, ahead
+}
+
+// lastStored leaves of each name the record that was stored last.
+func lastStored(sorted []*record) []*record {
+	kept := sorted[:0]
+	for _, r := range sorted {
+		switch last := len(kept) - 1; {
+		case last < 0 || kept[last].name != r.name:
+			kept = append(kept, r)
+		case r.store > kept[last].store:
+			kept[last] = r
+		}
+	}
+	return kept
 }

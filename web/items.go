@@ -67,7 +67,7 @@ func (s *Server) RegisterItem(ctx context.Context, r api.RegisterItemRequestObje
 	if r.Body != nil {
 		labels = *r.Body
 	}
-	answer, err := register(ctx, n, id, labels, writes)
+	answer, err := s.register(ctx, n, id, labels, writes)
 	if err != nil {
 		return nil, err
 	}
@@ -109,7 +109,7 @@ func (s *Server) CreateItem(ctx context.Context, r api.CreateItemRequestObject) 
 		return nil, mintProblem(err)
 	}
 	if use.answer == nil {
-		use.answer, err = register(ctx, n, use.id, labels, did)
+		use.answer, err = s.register(ctx, n, use.id, labels, did)
 		if err == nil {
 			s.keys.settle(use, use.answer)
 		} else if errors.Is(err, blobindex.ErrClock) || errors.Is(err, blobindex.ErrLabels) {
@@ -155,9 +155,9 @@ func (s *Server) claim(r api.CreateItemRequestObject, key string, item api.NewIt
 	return use, err
 }
 
-func register(ctx context.Context, n *blobindex.Namespace, id itemid.ID, labels api.Labels, did effect) (
+func (s *Server) register(ctx context.Context, n *blobindex.Namespace, id itemid.ID, labels api.Labels, did effect) (
 	*api.Registered, error) {
-	reg, err := n.Register(ctx, id, blobindex.Labels(labels))
+	reg, err := s.hub.Register(ctx, n, id, blobindex.Labels(labels))
 	if err != nil {
 		return nil, storeProblem(err, did)
 	}
@@ -191,7 +191,7 @@ func (s *Server) HeartbeatItem(ctx context.Context, r api.HeartbeatItemRequestOb
 	if err != nil {
 		return nil, err
 	}
-	beat, err := n.Heartbeat(ctx, id)
+	beat, err := s.hub.Heartbeat(ctx, n, id)
 	if err != nil {
 		return nil, storeProblem(err, writes)
 	}
@@ -215,7 +215,7 @@ func (s *Server) FinishItem(ctx context.Context, r api.FinishItemRequestObject) 
 			}
 		}
 	}
-	finished, err := n.Finish(ctx, id, outcome)
+	finished, err := s.hub.Finish(ctx, n, id, outcome)
 	if err != nil {
 		return nil, storeProblem(err, ends)
 	}

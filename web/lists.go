@@ -71,7 +71,7 @@ func (s *Server) ListItems(ctx context.Context, r api.ListItemsRequestObject) (a
 			return nil, badCursor()
 		}
 	}
-	l, err := n.List(ctx)
+	l, err := s.hub.List(ctx, n)
 	if err != nil {
 		return nil, storeProblem(err, reads)
 	}
@@ -115,7 +115,7 @@ func (s *Server) ListRecent(ctx context.Context, r api.ListRecentRequestObject) 
 			return nil, badCursor()
 		}
 	}
-	l, err := n.Recent(ctx)
+	l, err := s.hub.Recent(ctx, n)
 	if err != nil {
 		return nil, storeProblem(err, reads)
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/blobindex/indexd/blobindex"
 	"github.com/blobindex/indexd/blobindex/bucket"
 	"github.com/blobindex/indexd/blobindex/itemid"
+	"github.com/blobindex/indexd/blobindex/live"
 	"github.com/blobindex/indexd/cas/lease"
 	"github.com/blobindex/indexd/web/api"
 	"github.com/labstack/echo/v4"
@@ -41,6 +42,7 @@ const (
 	codeDenied      = "store_denied"
 	codeUnavailable = "store_unavailable"
 	codeThrottled   = "throttled"
+	codeBusy        = "busy"
 	codeUnknown     = "unknown"
 
 	codeUnauthenticated = "unauthenticated"
@@ -256,6 +258,11 @@ func storeProblem(err error, did effect) *problem {
 	p := &problem{status: http.StatusServiceUnavailable, cause: err}
 	rules, unread := errors.AsType[*blobindex.RulesError](err)
 	switch {
+	case errors.Is(err, live.ErrClosed):
+		p.code, p.retry, p.detail, p.action = codeBusy, true, "The server is stopping.", tryAgain
+	case errors.Is(err, live.ErrTooMany):
+		p.code, p.retry, p.action = codeBusy, true, tryAgain
+		p.detail = "As many views and streams are open as this server keeps at once."
 	case unread && rules.Corrupt():
 		p.code, p.detail = codeRules, "The saved rules of the index are damaged, or of a format that this server does not know."
 		p.action = "The server's log names the object that holds them, and says what to do."

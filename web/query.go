@@ -51,7 +51,7 @@ func routeParams(method, route string) map[string]param {
 		}
 	case "POST " + rowsRoute:
 		return map[string]param{"allow_empty": {max: maxText}}
-	case "GET " + namespaceRoute + "/cards":
+	case "GET " + namespaceRoute + "/cards", "GET " + eventsRoute:
 		return map[string]param{
 			"limit": {number: true, max: blobindex.MaxCards}, "subkey": {max: maxText}, "owner": {max: maxText},
 		}

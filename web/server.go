@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/blobindex/indexd/blobindex"
+	"github.com/blobindex/indexd/blobindex/live"
 	"github.com/blobindex/indexd/prune/janitor"
 	"github.com/blobindex/indexd/web/api"
 	"github.com/blobindex/indexd/web/auth"
@@ -19,6 +20,9 @@ import (
 
 // Options of New; nil and zero fields mean the defaults.
 type Options struct {
+	// Live is how namespaces are shared among those who look at them; nil means the defaults. Encode is the server's own, and Log
+	// is, where there is none, that of these Options.
+	Live *live.Options
 	// Prices are what the store charges; zero where requests are free.
 	Prices Prices
 	// Notice is a line of plain text for the page; nil, or an empty answer, shows none. It must not block.
@@ -61,8 +65,8 @@ func (p Prices) usd(c blobindex.Cost) float64 {
 
 const defaultTimeout = 60 * time.Second
 
-// A Server answers the requests of package api and shows the page. It is safe for concurrent use and holds no
-// goroutines of its own.
+// A Server answers the requests of package api and shows the page. It is safe for concurrent use. Its goroutines are those of
+// the views that somebody looks at: Close ends them.
 type Server struct {
 	echo    *echo.Echo
 	opt     Options
@@ -72,6 +76,7 @@ type Server struct {
 	ready   func(context.Context) error
 	keys    keyMemory
 	names   nameCache
+	hub     *live.Hub
 	shelf   *shelf   // nil: there are no manifests
 	gallery *gallery // nil: there are no snapshots
 }
@@ -129,6 +134,7 @@ func New(indexes []*blobindex.Index, ready func(context.Context) error, opt *Opt
 		s.opt.Log = slog.New(slog.DiscardHandler)
 	}
 	s.log = slog.New(requestLog{s.opt.Log.Handler()})
+	s.hub = live.New(s.sharing())
 	s.shelf = newShelf(s.opt.Manifests, s.opt.Now)
 	s.gallery = newGallery(s.opt.Snapshots, s.opt.Now)
 	s.route()
@@ -137,6 +143,17 @@ func New(indexes []*blobindex.Index, ready func(context.Context) error, opt *Opt
 	}
 	return s, nil
 }
+
+// Views tell about the views that somebody looks at.
+func (s *Server) Views() []live.Stats { return s.hub.Stats() }
+
+// EndStreams ends the streams of events, and opens no other; their clients connect again, elsewhere or when the server is back.
+// It is for the beginning of a shutdown, since http.Server.Shutdown waits for whoever is being answered.
+func (s *Server) EndStreams() { s.hub.EndStreams() }
+
+// Close ends the streams and whatever goes on for them, and waits for it. Requests that come later are refused, if they need a
+// view. It may be called again.
+func (s *Server) Close() { s.hub.Close() }
 
 func (s *Server) route() {
 	e := s.echo
@@ -166,9 +183,12 @@ type router struct {
 
 // GET registers the handler for HEAD as well; net/http drops the body then.
 func (r router) GET(path string, h echo.HandlerFunc, m ...echo.MiddlewareFunc) *echo.Route {
-	if path == blobRoute {
+	switch path {
+	case blobRoute:
 		m = append(m, streamedOut)
-	} else {
+	case eventsRoute:
+		return r.Echo.GET(path, h, append(m, lasting)...) // whose answer to HEAD would have no end either
+	default:
 		m = append(m, whole(!momentary(path)), r.s.limited)
 	}
 	r.Echo.HEAD(path, h, m...)

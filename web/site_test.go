@@ -23,6 +23,7 @@ import (
 	"github.com/blobindex/indexd/blobindex/bucket"
 	"github.com/blobindex/indexd/blobindex/bucket/membucket"
 	"github.com/blobindex/indexd/blobindex/itemid"
+	"github.com/blobindex/indexd/blobindex/live"
 	"github.com/blobindex/indexd/blobindex/resolve"
 	"github.com/blobindex/indexd/fakes"
 	"github.com/blobindex/indexd/prune"
@@ -61,6 +62,7 @@ type site struct {
 	faults *fakes.Faulty
 	count  *fakes.Counter
 	docs   *docs // documents of the manifests
+	views  func() []live.Stats
 	server *httptest.Server
 	client *http.Client
 }
@@ -87,7 +89,7 @@ func newSite(t *testing.T, change ...func(*web.Options)) *site {
 	}
 	s.docs = &docs{Objects: s.count, store: s.mem}
 	opt := web.Options{
-		Now: s.clock.now, Manifests: &web.Manifests{Store: s.docs}, Snapshots: &web.Snapshots{Store: s.docs}, Prune: s.prune,
+		Now: s.clock.now, Live: eachRead(), Manifests: &web.Manifests{Store: s.docs}, Snapshots: &web.Snapshots{Store: s.docs}, Prune: s.prune,
 	}
 	for _, f := range change {
 		f(&opt)
@@ -96,9 +98,14 @@ func newSite(t *testing.T, change ...func(*web.Options)) *site {
 	if err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(h.Close)
+	s.views = h.Views
 	s.serve(h)
 	return s
 }
+
+// eachRead has each read list the store, as tests that write to it by other ways want it.
+func eachRead() *live.Options { return &live.Options{MinInterval: 1, MaxInterval: 1} }
 
 // serve puts h behind the site's address, in the place of what was there.
 func (s *site) serve(h http.Handler, change ...func(*http.Server)) {
@@ -131,10 +138,11 @@ func (s *site) serveStore(objects bucket.Objects, change ...func(*blobindex.Opti
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	h, err := web.New([]*blobindex.Index{x}, always, &web.Options{Now: s.clock.now})
+	h, err := web.New([]*blobindex.Index{x}, always, &web.Options{Now: s.clock.now, Live: eachRead()})
 	if err != nil {
 		s.t.Fatal(err)
 	}
+	s.t.Cleanup(h.Close)
 	s.serve(h)
 }
 

@@ -49,17 +49,7 @@ func (s *Server) GetCards(ctx context.Context, r api.GetCardsRequestObject) (api
 	if err != nil {
 		return nil, err
 	}
-	var req blobindex.CardsRequest
-	if r.Params.Limit != nil {
-		req.Limit = *r.Params.Limit
-	}
-	if r.Params.Subkey != nil {
-		req.Subkey = *r.Params.Subkey
-	}
-	if r.Params.Owner != nil {
-		req.Owner = *r.Params.Owner
-	}
-	v, err := s.cards(ctx, n, req)
+	v, err := s.cards(ctx, n, cardsRequest(r.Params.Limit, r.Params.Subkey, r.Params.Owner))
 	if err != nil {
 		return nil, err
 	}
@@ -70,14 +60,25 @@ func (s *Server) GetCards(ctx context.Context, r api.GetCardsRequestObject) (api
 	}, nil
 }
 
+// cardsRequest is what a query asks for.
+func cardsRequest(limit *int, subkey, owner *string) (req blobindex.CardsRequest) {
+	if limit != nil {
+		req.Limit = *limit
+	}
+	if subkey != nil {
+		req.Subkey = *subkey
+	}
+	if owner != nil {
+		req.Owner = *owner
+	}
+	return req
+}
+
 // cards is the one way in which the API and the page get at a view. Its error is a problem.
 func (s *Server) cards(ctx context.Context, n *blobindex.Namespace, req blobindex.CardsRequest) (blobindex.View, error) {
-	v, err := n.Cards(ctx, req)
+	v, err := s.hub.Cards(ctx, n, req)
 	if err != nil {
 		return v, storeProblem(err, reads)
-	}
-	if v.Cause != nil {
-		s.log.WarnContext(ctx, "listing failed; the last good view is shown", "namespace", n.Name(), "error", v.Cause)
 	}
 	return v, nil
 }

@@ -100,6 +100,7 @@ func (a *app) play(ctx context.Context, l net.Listener, s *stage) error {
 	if err != nil {
 		return err
 	}
+	defer handler.Close()
 	text := fmt.Sprintf("indexd demo: open http://%s/ in a browser; Ctrl-C ends it\n", l.Addr())
 	if err := a.print(text); err != nil {
 		return err

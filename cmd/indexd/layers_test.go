@@ -19,7 +19,7 @@ var layers = map[string]int{
 	"cas": 2, "cas/castest": 3,
 	"blobindex/bucket/membucket": 4, "blobindex/bucket/dirbucket": 4, "blobindex/bucket/s3bucket": 4,
 	"blobindex/bucket/gcsbucket": 4, "blobindex/bucket/gocloudbucket": 4, "blobindex/bucket/openbucket": 5,
-	"dedupe": 6, "prune": 7, "cas/probe": 7, "cas/manifest": 7, "cas/lease": 7, "cas/snapshot": 7, "blobindex": 8, "blobindex/resolve": 9, "prune/janitor": 10,
+	"dedupe": 6, "prune": 7, "cas/probe": 7, "cas/manifest": 7, "cas/lease": 7, "cas/snapshot": 7, "blobindex": 8, "blobindex/resolve": 9, "blobindex/live": 10, "prune/janitor": 10,
 	"web/ui": 11, "web/api": 11, "web/auth": 11, "web": 12, "cmd": 13,
 }
 

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"net/http"
 	"strconv"
 	"time"
 
@@ -44,11 +43,12 @@ func listen(ctx context.Context, addr string) (net.Listener, error) {
 	return l, nil
 }
 
-// serveHTTP serves until ctx ends, then lets the requests under way end, and cuts them off after shutdownTime.
-func serveHTTP(ctx context.Context, l net.Listener, h http.Handler, log *slog.Logger) error {
+// serveHTTP serves until ctx ends, then ends the streams, lets the requests under way end, and cuts them off after shutdownTime.
+func serveHTTP(ctx context.Context, l net.Listener, h *web.Server, log *slog.Logger) error {
 	base, cut := context.WithCancel(context.WithoutCancel(ctx))
 	defer cut()
 	server := web.NewHTTPServer(base, h, log)
+	server.RegisterOnShutdown(h.EndStreams) // they would be waited for
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(l) }()
 	select {

@@ -110,6 +110,7 @@ func (a *app) serve(cmd *cobra.Command, reconfigure bool, maxUpload int64) error
 	if err != nil {
 		return err
 	}
+	defer handler.Close()
 	defer startPublishers(cmd.Context(), publishers)()
 	if err := a.print(fmt.Sprintf("indexd serves %s at http://%s/\n", s.Bucket, l.Addr())); err != nil {
 		return err
