@@ -78,7 +78,7 @@ func (a *app) root() *cobra.Command {
 	})
 	root.AddCommand(a.serveCommand(), a.demoCommand(), a.registerCommand(), a.heartbeatCommand(), a.finishCommand(),
 		a.lsCommand(), a.cardsCommand(), a.recentCommand(), a.explainCommand(), a.pruneCommand(), a.leaseCommand(),
-		a.manifestCommand(), a.snapshotCommand(), a.doctorCommand(), a.versionCommand())
+		a.manifestCommand(), a.snapshotCommand(), a.doctorCommand(), a.tokenCommand(), a.versionCommand())
 	a.addCompletion(root)
 	addHelp(root)
 	return root

@@ -36,6 +36,9 @@ const (
 //	prune_every: 5m   # how often serve prunes each index; 0s for never
 //	indexes: [ … ]    # see indexSettings; default: one index, running
 //	snapshots: [ … ]  # see snapshotSettings; what serve publishes
+//	auth: { … }       # see authSettings; who may do what over HTTP
+//	public_url: https://indexd.example         # under which people reach serve through a proxy
+//	cors_origins: [https://portal.example]     # whose pages may use the API
 //
 // Which index and namespace a command works on is no matter of the file: a namespace in a file that many share would
 // silently narrow what prune works on.
@@ -48,6 +51,10 @@ type fileSettings struct {
 	Indexes    []indexSettings `koanf:"indexes" give:"a list of indexes" each:"a mapping such as {name: running, ttl: 2h}"`
 	// Published by serve alone.
 	Snapshots []snapshotSettings `koanf:"snapshots" give:"a list of snapshots" each:"a mapping such as {namespace: team, name: files, dir: /srv/files}"`
+	// Of serve alone.
+	Auth      *authSettings `koanf:"auth" give:"a mapping with tokens or oidc"`
+	PublicURL string        `koanf:"public_url" give:"a text such as https://indexd.example"`
+	Origins   []string      `koanf:"cors_origins" give:"a list of origins" each:"a text such as https://portal.example"`
 }
 
 // settings are what a command works with: each from its flag, else the environment, else the file, else its default.
@@ -153,7 +160,7 @@ func (a *app) loadFile(k *koanf.Koanf, cmd *cobra.Command, sources map[string]st
 		return fmt.Errorf("the configuration %s has keys that nothing reads: %s; correct or remove them", path,
 			strings.Join(unused, ", "))
 	}
-	for _, name := range []string{"bucket", "listen", "prune_every"} {
+	for _, name := range []string{"bucket", "listen", "prune_every", "public_url"} {
 		if own.Exists(name) && strings.TrimSpace(own.String(name)) == "" {
 			return fmt.Errorf("the configuration %s sets %s to nothing; give a value, or remove it", path, name)
 		}

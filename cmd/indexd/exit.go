@@ -77,7 +77,7 @@ func exitStatus(err error) int {
 // packageNames finds the names of packages that begin an error, or an error within another one, outside of quotes; and
 // two sentinels behind texts that say more.
 var packageNames = regexp.MustCompile(`("(?:\\.|[^"\\])*")|: bucket: not found|: lease: another term|` +
-	`(^|: |; |\()(?:(?:blobindex|bucket|cas|dirbucket|gcsbucket|itemid|janitor|lease|manifest|openbucket|probe|prune|resolve|s3bucket|snapshot|web): )+`)
+	`(^|: |; |\()(?:(?:auth|blobindex|bucket|cas|dirbucket|gcsbucket|itemid|janitor|lease|manifest|openbucket|probe|prune|resolve|s3bucket|snapshot|web): )+`)
 
 // readable makes the text of an error one line for people, who need not know of our packages.
 func readable(text string) string { return packageNames.ReplaceAllString(oneLine(text), "$1$2") }

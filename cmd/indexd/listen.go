@@ -32,13 +32,21 @@ func checkListen(addr string) error {
 // listen listens on a loopback address. What a name such as localhost stands for is known only then: where that is
 // another address, it is let go of before anybody is served, and the error is a usage error.
 func listen(ctx context.Context, addr string) (net.Listener, error) {
-	l, err := new(net.ListenConfig).Listen(ctx, "tcp", addr)
+	l, err := listenAnywhere(ctx, addr)
 	if err != nil {
-		return nil, fmt.Errorf("listening on %s: %w; stop what uses it, or choose another --listen", addr, err)
+		return nil, err
 	}
 	if got, ok := l.Addr().(*net.TCPAddr); !ok || !got.IP.IsLoopback() {
 		l.Close()
 		return nil, usagef("%s is %s on this host, which would let other hosts in; listen on 127.0.0.1:PORT", addr, l.Addr())
+	}
+	return l, nil
+}
+
+func listenAnywhere(ctx context.Context, addr string) (net.Listener, error) {
+	l, err := new(net.ListenConfig).Listen(ctx, "tcp", addr)
+	if err != nil {
+		return nil, fmt.Errorf("listening on %s: %w; stop what uses it, or choose another --listen", addr, err)
 	}
 	return l, nil
 }

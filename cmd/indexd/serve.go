@@ -20,9 +20,9 @@ func (a *app) serveCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "serve",
 		Short: "Serve the page and the HTTP API",
-		Long: `Serve the page and the HTTP API, on a loopback address only: there is no authentication yet. A directory is
-made if it is not there, a bucket of S3 or Cloud Storage is not. What readers find to be over is deleted in the background,
-and every 5 minutes, or --prune-every, a pass over each index deletes what nobody has read. Where somebody else is at work
+		Long: `Serve the page and the HTTP API: on a loopback address only, unless the configuration says under auth who may
+do what. A directory is made if it is not there, a bucket of S3 or Cloud Storage is not. What readers find to be over is
+deleted in the background, and every 5 minutes, or --prune-every, a pass over each index deletes what nobody has read. Where somebody else is at work
 on an index it is left to them ("lease_held" in the log); where conditional writes cannot be used, passes are not guarded
 against each other ("lease_unavailable").
 
@@ -41,7 +41,7 @@ It stops on SIGINT or SIGTERM, within 10 seconds.`,
 	bucketFlags(cmd)
 	cmd.Flag("bucket").Usage = "where the indexes are: file:///dir, ./dir, s3://bucket, gs://bucket, or mem:// for as long as " +
 		"the server runs"
-	cmd.Flags().String("listen", defaultListen, "address to listen on; loopback only")
+	cmd.Flags().String("listen", defaultListen, "address to listen on; loopback only, unless auth is configured")
 	cmd.Flags().String("prune-every", exact(janitor.DefaultEvery), "how often to prune each index; 0 for never")
 	cmd.Flags().Int64Var(&maxUpload, "max-upload", web.DefaultMaxUpload, "bytes that one upload to a manifest or a snapshot may have")
 	reconfigureFlag(cmd, &reconfigure)
@@ -56,7 +56,11 @@ func (a *app) serve(cmd *cobra.Command, reconfigure bool, maxUpload int64) error
 	if err != nil {
 		return err
 	}
-	if err := checkListen(s.Listen); err != nil {
+	check, open := checkListen, listen
+	if s.Auth != nil {
+		check, open = checkAddress, listenAnywhere
+	}
+	if err := check(s.Listen); err != nil {
 		return s.blame("listen", err)
 	}
 	b, err := parseBucket(s.Bucket, serving)
@@ -76,12 +80,19 @@ func (a *app) serve(cmd *cobra.Command, reconfigure bool, maxUpload int64) error
 	if err != nil {
 		return err
 	}
+	gate, err := s.gate(indexes, log)
+	if err != nil {
+		return err
+	}
+	if gate != nil {
+		defer gate.Close()
+	}
 	publishers, err := s.publishers(b, trial.within(changeWait), log)
 	if err != nil {
 		return err
 	}
 	// The address first: a port that is in use must leave no directory behind.
-	l, err := listen(cmd.Context(), s.Listen)
+	l, err := open(cmd.Context(), s.Listen)
 	if err != nil {
 		return err
 	}
@@ -106,6 +117,7 @@ func (a *app) serve(cmd *cobra.Command, reconfigure bool, maxUpload int64) error
 		Manifests: &web.Manifests{Store: b, Usable: trial.within(changeWait), MaxUpload: maxUpload},
 		Prune:     passes.run,
 		Snapshots: &web.Snapshots{Store: b, Usable: trial.within(changeWait), MaxUpload: maxUpload},
+		Auth:      gate, PublicURL: s.PublicURL, Origins: s.Origins,
 	})
 	if err != nil {
 		return err
