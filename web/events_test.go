@@ -224,6 +224,30 @@ func TestEvents_FirstListingFails(t *testing.T) {
 	}
 }
 
+// TestEvents_Busy: more streams than there may be, and those that come when the server stops, are told to try again.
+func TestEvents_Busy(t *testing.T) {
+	s := newSite(t, func(o *web.Options) { o.Live = &live.Options{MaxStreams: 1} })
+	first := s.stream(ns + "/events")
+	first.next()
+	busy := func() {
+		t.Helper()
+		a := s.get(ns + "/events")
+		if a.problem(http.StatusServiceUnavailable, "busy"); a.header.Get("Retry-After") == "" {
+			t.Errorf("%v", a.header)
+		}
+	}
+	busy()
+	s.web.EndStreams()
+	if e, err := first.read(); !errors.Is(err, io.EOF) || first.quiet == 0 {
+		t.Errorf("at the end comes %+v, %v, %d comments", e, err, first.quiet)
+	}
+	busy()
+	s.get(ns + "/cards").want(http.StatusOK)
+	s.web.Close()
+	s.get(ns+"/cards").problem(http.StatusServiceUnavailable, "busy")
+	s.do("PUT", ns+"/items/"+s.id("x"), "").want(http.StatusCreated) // nothing of a view is needed for it
+}
+
 // TestCase_C52_Events: whatever an id or a label holds, an event is one event, and says the same as the cards.
 func TestCase_C52_Events(t *testing.T) {
 	s := newSite(t, briskly)
@@ -273,7 +297,7 @@ func TestCase_C43_Events(t *testing.T) {
 		cards := decode[api.Cards](s.get(ns + "/cards").want(http.StatusOK))
 		items := decode[api.Items](s.get(ns + "/items").want(http.StatusOK))
 		page := s.get("/?namespace=team").want(http.StatusOK)
-		views := s.views()
+		views := s.web.Views()
 		if e.Counts.Live != want || cards.Counts.Live != want || len(*e.Cards) != want || len(items.Items) != want ||
 			len(views) != 1 || views[0].Counts.Live != want || !views[0].AsOf.Equal(e.AsOf) {
 			t.Errorf("%v past the TTL: stream %d, cards %d, items %d, numbers %+v", d, e.Counts.Live, cards.Counts.Live,

@@ -58,7 +58,10 @@ func TestPageShowsWhatRuns(t *testing.T) {
 		t.Error(a.header)
 	}
 	s.get("/?namespace=team").want(http.StatusOK)
-	s.wantRequests(fakes.Counts{List: 1, Open: 8}) // the names are remembered
+	s.wantRequests(fakes.Counts{List: 1}) // the names are remembered, and what the labels of unchanged items say
+	s.clock.advance(15 * time.Second)
+	s.get("/?namespace=team").want(http.StatusOK)
+	s.wantRequests(fakes.Counts{List: 3, Open: 8})
 }
 
 func TestPagePickers(t *testing.T) {

@@ -62,7 +62,7 @@ type site struct {
 	faults *fakes.Faulty
 	count  *fakes.Counter
 	docs   *docs // documents of the manifests
-	views  func() []live.Stats
+	web    *web.Server
 	server *httptest.Server
 	client *http.Client
 }
@@ -99,7 +99,7 @@ func newSite(t *testing.T, change ...func(*web.Options)) *site {
 		t.Fatal(err)
 	}
 	t.Cleanup(h.Close)
-	s.views = h.Views
+	s.web = h
 	s.serve(h)
 	return s
 }

@@ -77,6 +77,12 @@ func (s *store) set(mode string) {
 	s.free = make(chan struct{})
 }
 
+func (s *store) failing() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.mode != ""
+}
+
 func (s *store) listed() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -103,3 +103,80 @@ func TestOverlay_ListingUnderWay(t *testing.T) {
 		}
 	})
 }
+
+// TestOverlay_ClosedView: what is written while the view is not open is listed before anything is read from it.
+func TestOverlay_ClosedView(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		s := newStore()
+		n, h := space(t, s, nil), hub(t, &live.Options{MinInterval: 10 * time.Second, Hold: time.Second})
+		cards(t, h, n)
+		time.Sleep(2 * time.Second)
+		if _, err := h.Register(t.Context(), n, id(t, "a"), nil); err != nil {
+			t.Fatal(err)
+		}
+		if v := cards(t, h, n); ids(v) != "a " || v.Cost.List != 1 {
+			t.Fatalf("%+v", v)
+		}
+	})
+}
+
+// TestOverlay_Sweeps: what a listing finds to be over is swept, though it is never shown without an overlay.
+func TestOverlay_Sweeps(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		s := newStore()
+		sweeper := blobindex.NewSweeper(nil)
+		defer sweeper.Close()
+		n, h := space(t, s, &blobindex.Options{Sweeper: sweeper}), hub(t, nil)
+		s.put(t, root+id(t, "old").String())
+		time.Sleep(3 * time.Hour)
+		time.AfterFunc(20*time.Millisecond, func() { h.Register(context.Background(), n, id(t, "new"), nil) }) // while it is listed
+		if v := cards(t, h, n); ids(v) != "new " {
+			t.Fatalf("%+v", v)
+		}
+		synctest.Wait()
+		if got := sweeper.Stats().Deleted; got != 1 {
+			t.Fatalf("%d keys were swept", got)
+		}
+	})
+}
+
+// TestP5_SlowListings: listings that take longer than the interval leave the store as long a pause.
+func TestP5_SlowListings(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		s := newStore()
+		s.took = 3 * time.Second
+		n, h := space(t, s, nil), hub(t, nil)
+		stream := subscribe(t, h, n, "")
+		next(t, stream)
+		for began := time.Now(); time.Since(began) < 100*time.Second; {
+			s.put(t, root+id(t, "s").String())
+			time.Sleep(time.Second)
+			if v := cards(t, h, n); !v.Complete {
+				t.Fatalf("%+v", v)
+			}
+		}
+		if got := s.listed(); got < 18 || got > 22 {
+			t.Fatalf("%d listings", got)
+		}
+	})
+}
+
+// TestLongListings: a listing that takes longer than the bound gets more time, and what it comes to is shown.
+func TestLongListings(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		s := newStore()
+		s.took = 100 * time.Second
+		n, h := space(t, s, nil), hub(t, nil)
+		began := time.Now()
+		for {
+			_, err := h.Cards(t.Context(), n, blobindex.CardsRequest{})
+			if err == nil {
+				break
+			}
+			if !errors.Is(err, context.DeadlineExceeded) || time.Since(began) > 10*time.Minute {
+				t.Fatal(err)
+			}
+			time.Sleep(time.Second)
+		}
+	})
+}

@@ -15,6 +15,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/blobindex/indexd/blobindex"
+	"github.com/blobindex/indexd/blobindex/itemid"
 	"github.com/blobindex/indexd/blobindex/live"
 )
 
@@ -312,114 +313,160 @@ func TestEndStreams(t *testing.T) {
 	})
 }
 
+// A deed is one step of TestEvents_Property.
+type deed struct{ What, Subkey, Which, Seconds int }
+
+const (
+	registerHere = iota
+	registerElsewhere
+	deleteElsewhere
+	finishHere
+	beatHere
+	putForeign
+	wait
+	age
+	breakStore
+	mendStore
+	openAgain
+	readEvents
+	compare
+	deeds // their number
+)
+
 // TestEvents_Property: whatever happens here and elsewhere, who applies the events, from wherever they join, shows what the
 // cards say.
 func TestEvents_Property(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		rapid.Check(timeless{t}, func(r *rapid.T) {
-			s := newStore()
-			n, h := space(t, s, nil), live.New(&live.Options{Buffer: 8})
-			defer h.Close()
-			req := blobindex.CardsRequest{Limit: rapid.IntRange(1, 4).Draw(r, "limit"), Recent: rapid.IntRange(0, 3).Draw(r, "recent")}
-			if rapid.Bool().Draw(r, "filtered") {
-				req.Subkey = "k1"
+	rapid.Check(t, func(r *rapid.T) {
+		req := blobindex.CardsRequest{Limit: rapid.IntRange(1, 4).Draw(r, "limit"), Recent: rapid.IntRange(0, 3).Draw(r, "recent")}
+		if rapid.Bool().Draw(r, "filtered") {
+			req.Subkey = "k1"
+		}
+		play := rapid.SliceOfN(rapid.Custom(func(r *rapid.T) deed {
+			return deed{
+				rapid.IntRange(0, deeds-1).Draw(r, "what"), rapid.IntRange(0, 5).Draw(r, "subkey"),
+				rapid.IntRange(0, 20).Draw(r, "which"), rapid.IntRange(1, 60).Draw(r, "seconds"),
 			}
-			var stream *live.Stream
-			var shown blobindex.View
-			last := ""
-			reopen := func() {
-				if stream != nil {
-					stream.Close()
-				}
-				var err error
-				if stream, err = h.Subscribe(t.Context(), n, req, last); err != nil {
-					r.Fatal(err)
-				}
-			}
-			drain := func() {
-				for {
-					e, ready, err := stream.TryNext()
-					if errors.Is(err, live.ErrSlow) {
-						reopen()
-						continue
-					}
-					if err != nil {
-						r.Fatal(err)
-					}
-					if ready != nil {
-						return
-					}
-					if e.Kind != live.Snapshot && e.Prev != last {
-						r.Fatalf("%s follows %s, not %s", e.ID, last, e.Prev)
-					}
-					shown, last = e.Apply(shown), e.ID
-				}
-			}
-			reopen()
-			defer func() { stream.Close() }()
-			known := []string{}
-			r.Repeat(map[string]func(*rapid.T){
-				"register here": func(r *rapid.T) {
-					i := id(t, fmt.Sprint("k", rapid.IntRange(0, 5).Draw(r, "subkey")))
-					if _, err := h.Register(t.Context(), n, i, nil); err != nil {
-						r.Fatal(err)
-					}
-					known = append(known, i.String())
-					time.Sleep(time.Nanosecond)
-				},
-				"register elsewhere": func(r *rapid.T) {
-					i := id(t, fmt.Sprint("k", rapid.IntRange(0, 5).Draw(r, "subkey"))).String()
-					s.put(t, root+i)
-					known = append(known, i)
-					time.Sleep(time.Nanosecond)
-				},
-				"delete elsewhere": func(r *rapid.T) {
-					if len(known) > 0 {
-						s.remove(t, root+rapid.SampledFrom(known).Draw(r, "id"))
-					}
-				},
-				"finish here": func(r *rapid.T) {
-					if len(known) > 0 {
-						i, err := n.Index().ParseID(t.Context(), rapid.SampledFrom(known).Draw(r, "id"))
-						if err != nil {
-							r.Fatal(err)
-						}
-						if _, err := h.Finish(t.Context(), n, i, blobindex.Failed); err != nil {
-							r.Fatal(err)
-						}
-					}
-				},
-				"heartbeat": func(r *rapid.T) {
-					if len(known) > 0 {
-						i, _ := n.Index().ParseID(t.Context(), rapid.SampledFrom(known).Draw(r, "id"))
-						if _, err := h.Heartbeat(t.Context(), n, i); err != nil && !errors.Is(err, blobindex.ErrFinished) {
-							r.Fatal(err)
-						}
-					}
-				},
-				"wait":   func(r *rapid.T) { time.Sleep(time.Duration(rapid.IntRange(1, 60).Draw(r, "seconds")) * time.Second) },
-				"age":    func(*rapid.T) { time.Sleep(time.Hour); known = nil },
-				"break":  func(*rapid.T) { s.set("fail") },
-				"mend":   func(*rapid.T) { s.set("") },
-				"reopen": func(*rapid.T) { reopen() },
-				"read":   func(*rapid.T) { synctest.Wait(); drain() },
-				"compare": func(r *rapid.T) {
-					s.set("")
-					time.Sleep(time.Minute) // it has recovered, and is listed
-					synctest.Wait()
-					drain()
-					v, err := h.Cards(t.Context(), n, req)
-					if err != nil {
-						r.Fatal(err)
-					}
-					got, want := say(shown), say(v)
-					if got != want {
-						r.Fatalf("the events show\n%s\nthe cards\n%s", got, want)
-					}
-				},
-			})
-		})
+		}), 5, 40).Draw(r, "deeds")
+		// Time in a bubble is not rapid's, which gives up after some.
+		var wrong error
+		inBubble(t, func(t *testing.T) { wrong = applied(t, req, append(play, deed{What: compare})) })
+		if wrong != nil {
+			r.Fatal(wrong)
+		}
 	})
+}
+
+// A follower applies the events of a stream.
+type follower struct {
+	*live.Stream
+	shown blobindex.View
+	last  string
+}
+
+// read applies what there is. It returns ErrSlow if it has lost some.
+func (f *follower) read() error {
+	for {
+		e, ready, err := f.TryNext()
+		if err != nil || ready != nil {
+			return err
+		}
+		if e.Kind != live.Snapshot && e.Prev != f.last {
+			return fmt.Errorf("%s follows %s, not %s", e.ID, f.last, e.Prev)
+		}
+		f.shown, f.last = e.Apply(f.shown), e.ID
+	}
+}
+
+func applied(t *testing.T, req blobindex.CardsRequest, play []deed) error {
+	s := newStore()
+	n, h := space(t, s, nil), live.New(&live.Options{Buffer: 8})
+	defer h.Close()
+	var f follower
+	reopen := func() (err error) {
+		if f.Stream != nil {
+			f.Close()
+		}
+		f.Stream, err = h.Subscribe(t.Context(), n, req, f.last)
+		return err
+	}
+	read := func() error {
+		synctest.Wait()
+		err := f.read()
+		if errors.Is(err, live.ErrSlow) {
+			if err = reopen(); err == nil {
+				err = f.read()
+			}
+		}
+		return err
+	}
+	if err := reopen(); err != nil {
+		return err
+	}
+	defer func() { f.Close() }()
+	var known []itemid.ID
+	for _, d := range play {
+		var err error
+		var item itemid.ID
+		if len(known) > 0 {
+			item = known[d.Which%len(known)]
+		} else if d.What == deleteElsewhere || d.What == finishHere || d.What == beatHere {
+			continue
+		}
+		switch d.What {
+		case registerHere, registerElsewhere:
+			time.Sleep(time.Nanosecond)
+			item = id(t, fmt.Sprint("k", d.Subkey))
+			known = append(known, item)
+			if d.What == registerElsewhere {
+				s.put(t, root+item.String())
+			} else {
+				_, err = h.Register(t.Context(), n, item, nil)
+			}
+		case deleteElsewhere:
+			s.remove(t, root+item.String())
+		case finishHere:
+			_, err = h.Finish(t.Context(), n, item, blobindex.Failed)
+			if s.failing() {
+				err = nil // it wants to list the sightings
+			}
+		case beatHere:
+			if _, err = h.Heartbeat(t.Context(), n, item); errors.Is(err, blobindex.ErrFinished) {
+				err = nil
+			}
+		case putForeign:
+			s.put(t, root+fmt.Sprint("foreign", d.Which))
+		case wait:
+			time.Sleep(time.Duration(d.Seconds) * time.Second)
+		case age:
+			time.Sleep(time.Duration(d.Seconds) * time.Minute)
+			known = slices.DeleteFunc(known, func(i itemid.ID) bool { return time.Since(i.Time()) > 100*time.Minute })
+		case breakStore:
+			s.set("fail")
+		case mendStore:
+			s.set("")
+		case openAgain:
+			err = reopen()
+		case readEvents:
+			err = read()
+		case compare:
+			s.set("")
+			time.Sleep(time.Minute) // it has recovered, and is listed
+			if err = read(); err != nil {
+				break
+			}
+			var v blobindex.View
+			if v, err = h.Cards(t.Context(), n, req); err != nil {
+				break
+			}
+			if got, want := say(f.shown), say(v); got != want {
+				err = fmt.Errorf("the events show\n%s\nthe cards\n%s", got, want)
+			}
+		}
+		if err != nil {
+			return fmt.Errorf("%+v: %w", d, err)
+		}
+	}
+	return nil
 }
 
 // say is what people see of a view.
@@ -432,6 +479,3 @@ func say(v blobindex.View) string {
 	fmt.Fprintf(&b, "%+v %v %v", v.Counts, v.Complete, recent)
 	return b.String()
 }
-
-// timeless hides the deadline of a test, which cannot be asked for in a bubble.
-type timeless struct{ rapid.TB }
