@@ -44,8 +44,7 @@ func whole(kept bool) echo.MiddlewareFunc {
 func (h *heldResponse) notModified(r *http.Request) bool {
 	tag := h.header.Get("ETag")
 	if tag == "" {
-		sum := sha256.Sum256(h.body.Bytes())
-		tag = `"` + hex.EncodeToString(sum[:16]) + `"`
+		tag = tagOf(h.body.Bytes())
 		h.header.Set("ETag", tag)
 	}
 	h.header.Set("Cache-Control", "no-cache")
@@ -54,6 +53,12 @@ func (h *heldResponse) notModified(r *http.Request) bool {
 	}
 	h.header.Del("Content-Type")
 	return true
+}
+
+// tagOf is the strong ETag of a body.
+func tagOf(body []byte) string {
+	sum := sha256.Sum256(body)
+	return `"` + hex.EncodeToString(sum[:16]) + `"`
 }
 
 // matches compares weakly, as the RFC wants it for If-None-Match.

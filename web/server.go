@@ -76,6 +76,7 @@ type Server struct {
 	ready   func(context.Context) error
 	keys    keyMemory
 	names   nameCache
+	bodies  bodyMemory
 	hub     *live.Hub
 	shelf   *shelf   // nil: there are no manifests
 	gallery *gallery // nil: there are no snapshots

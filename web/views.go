@@ -49,15 +49,16 @@ func (s *Server) GetCards(ctx context.Context, r api.GetCardsRequestObject) (api
 	if err != nil {
 		return nil, err
 	}
-	v, err := s.cards(ctx, n, cardsRequest(r.Params.Limit, r.Params.Subkey, r.Params.Owner))
+	req := cardsRequest(r.Params.Limit, r.Params.Subkey, r.Params.Owner)
+	v, err := s.cards(ctx, n, req)
 	if err != nil {
 		return nil, err
 	}
-	j := s.judged(v.AsOf, v.Clock, v.Cost)
-	return api.GetCards200JSONResponse{
-		Body:    cardsBody(v),
-		Headers: api.GetCards200ResponseHeaders{IndexdAsOf: j.asOf, IndexdClock: j.clock, IndexdCost: j.cost},
-	}, nil
+	known, err := s.bodies.encode(bodyPlace{r.Index, n.Name(), req}, v)
+	if err != nil {
+		return nil, err
+	}
+	return cardsAnswer{known, s.judged(v.AsOf, v.Clock, v.Cost)}, nil
 }
 
 // cardsRequest is what a query asks for.

@@ -57,7 +57,13 @@ func servedIndexd(ctx context.Context, in *json.Decoder) (http.Handler, func() e
 	handler, err := web.New([]*blobindex.Index{x}, func(context.Context) error { return nil }, &web.Options{
 		Log: slog.New(slog.NewTextHandler(sink, nil)),
 	})
-	return handler, d.Close, err
+	if err != nil {
+		return nil, nil, err
+	}
+	return handler, func() error {
+		handler.Close()
+		return d.Close()
+	}, nil
 }
 
 // newServer is the http.Server of a role: ours has the limits that serve sets, the others are as net/http comes.
