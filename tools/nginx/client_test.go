@@ -20,13 +20,14 @@ type site struct {
 	name   string
 	url    string // without a slash at the end
 	addr   string // to be dialed
+	token  string // empty: none is sent
 	secure *tls.Config
 	client *http.Client
 }
 
-func newSite(t *testing.T, name, url, addr string, secure *tls.Config) *site {
+func newSite(t *testing.T, p *program, name, url, addr string, secure *tls.Config) *site {
 	t.Helper()
-	s := &site{t: t, name: name, url: url, addr: addr, secure: secure}
+	s := &site{t: t, name: name, url: url, addr: addr, token: p.token, secure: secure}
 	transport := &http.Transport{
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 			return new(net.Dialer).DialContext(ctx, "tcp", addr)
@@ -34,7 +35,9 @@ func newSite(t *testing.T, name, url, addr string, secure *tls.Config) *site {
 		TLSClientConfig: secure, ForceAttemptHTTP2: true,
 		DisableCompression: true, // the tests look at what is compressed
 	}
-	s.client = &http.Client{Transport: transport}
+	s.client = &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error {
+		return http.ErrUseLastResponse
+	}}
 	t.Cleanup(transport.CloseIdleConnections)
 	return s
 }
@@ -61,6 +64,9 @@ func (s *site) request(ctx context.Context, method, path, body string, header ..
 	req, err := http.NewRequestWithContext(ctx, method, s.url+path, strings.NewReader(body))
 	if err != nil {
 		s.t.Fatal(err)
+	}
+	if s.token != "" {
+		req.Header.Set("Authorization", "Bearer "+s.token)
 	}
 	for i := 0; i < len(header); i += 2 {
 		req.Header.Set(header[i], header[i+1])
@@ -99,7 +105,8 @@ func (s *site) raw(method, path string) answer {
 	}
 	defer conn.Close()
 	_, host, _ := strings.Cut(s.url, "://")
-	if _, err := fmt.Fprintf(conn, "%s %s HTTP/1.1\r\nHost: %s\r\nConnection: close\r\nContent-Length: 0\r\n\r\n", method, path, host); err != nil {
+	if _, err := fmt.Fprintf(conn, "%s %s HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer %s\r\nConnection: close\r\n"+
+		"Content-Length: 0\r\n\r\n", method, path, host, s.token); err != nil {
 		s.t.Fatal(err)
 	}
 	res, err := http.ReadResponse(bufio.NewReader(conn), nil)

@@ -19,17 +19,31 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/blobindex/indexd/web/auth"
 )
 
 // deployed is the name under which deploy/nginx.conf serves.
 const deployed = "indexd.example.org"
 
-// A program is indexd as a child on a directory of its own.
+// A program is indexd as a child on a directory of its own, reached by its public name through a proxy.
 type program struct {
 	addr   string
 	bucket string // the directory
+	token  string // of who may do everything
 	pid    int
 }
+
+// config is what deploy/nginx.conf says that indexd wants to be told.
+const config = `
+public_url: https://%s
+auth:
+  tokens:
+    - name: test
+      sha256: "%s"
+      grants: [{role: admin, index: "*", namespace: "*"}]
+  rate: {per_second: 10000}
+`
 
 var served = regexp.MustCompile(`http://(127\.0\.0\.1:\d+)`)
 
@@ -37,8 +51,12 @@ var served = regexp.MustCompile(`http://(127\.0\.0\.1:\d+)`)
 func serve(t *testing.T) *program {
 	t.Helper()
 	dir := t.TempDir()
-	p := &program{bucket: filepath.Join(dir, "bucket")}
-	cmd := exec.Command(indexd, "serve", "--bucket", p.bucket, "--listen", "127.0.0.1:0")
+	p := &program{bucket: filepath.Join(dir, "bucket"), token: auth.Mint()}
+	file := filepath.Join(dir, "indexd.yaml")
+	if err := os.WriteFile(file, fmt.Appendf(nil, config, deployed, auth.HashOf(p.token)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(indexd, "serve", "--config", file, "--bucket", p.bucket, "--listen", "127.0.0.1:0")
 	c := start(t, cmd, filepath.Join(dir, "log"), true)
 	lines := bufio.NewScanner(c.out)
 	for p.addr == "" && lines.Scan() {

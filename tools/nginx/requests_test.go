@@ -24,9 +24,9 @@ func behind(t *testing.T) (p *program, direct *site, proxied []*site) {
 	plain := proxy(t, func(addr string) string { return bare(addr, p.addr) })
 	cert := certify(t)
 	secure := proxy(t, func(addr string) string { return deploy(t, addr, p.addr, cert) })
-	return p, newSite(t, "itself", "http://"+p.addr, p.addr, nil), []*site{
-		newSite(t, "nginx's defaults", "http://"+plain, plain, nil),
-		newSite(t, "deploy/nginx.conf", "https://localhost", secure, &tls.Config{RootCAs: cert.pool, ServerName: deployed}),
+	return p, newSite(t, p, "itself", "http://"+p.addr, p.addr, nil), []*site{
+		newSite(t, p, "nginx's defaults", "http://"+plain, plain, nil),
+		newSite(t, p, "deploy/nginx.conf", "https://"+deployed, secure, &tls.Config{RootCAs: cert.pool, ServerName: deployed}),
 	}
 }
 
@@ -72,6 +72,29 @@ func unzip(t *testing.T, body string) string {
 		t.Fatal(err)
 	}
 	return string(text)
+}
+
+// TestSignIn: through deploy/nginx.conf people sign in under the public name, and into a cookie that browsers send back over
+// https alone; another site's pages change nothing.
+func TestSignIn(t *testing.T) {
+	real(t)
+	p, _, proxied := behind(t)
+	s := proxied[len(proxied)-1]
+	s.token = ""
+	s.do("GET", "/", "").want(http.StatusSeeOther)
+	form := url.Values{"token": {p.token}}.Encode()
+	const kind = "application/x-www-form-urlencoded"
+	s.do("POST", "/signin", form, "Content-Type", kind, "Origin", "https://elsewhere.example").want(http.StatusForbidden)
+	s.do("POST", "/signin", form, "Content-Type", kind, "Origin", "http://"+deployed).want(http.StatusForbidden)
+	in := s.do("POST", "/signin", form, "Content-Type", kind, "Origin", "https://"+deployed).want(http.StatusSeeOther)
+	cookie, err := http.ParseSetCookie(in.header.Get("Set-Cookie"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !cookie.Secure || !cookie.HttpOnly || !strings.HasPrefix(cookie.Name, "__Host-") {
+		t.Errorf("the cookie is %q", in.header.Get("Set-Cookie"))
+	}
+	s.do("GET", "/", "", "Cookie", cookie.Name+"="+cookie.Value, "Sec-Fetch-Site", "same-origin").want(http.StatusOK)
 }
 
 // TestUploads: files of a size that nginx takes by itself come through; with deploy/nginx.conf larger ones do.
@@ -174,7 +197,7 @@ func TestC54_PathInProxyPass(t *testing.T) {
 	real(t)
 	p := serve(t)
 	addr := proxy(t, func(addr string) string { return withPath(addr, p.addr) })
-	s := newSite(t, "proxy_pass with a path", "http://"+addr, addr, nil)
+	s := newSite(t, p, "proxy_pass with a path", "http://"+addr, addr, nil)
 	id := "x_" + now()
 	s.raw("PUT", "/v1/indexes/running/team%2F..%2Fteam2/items/"+id).want(http.StatusCreated)
 	if got := files(t, p.bucket); !slices.ContainsFunc(got, func(f string) bool { return strings.HasSuffix(f, "team2/"+id) }) {

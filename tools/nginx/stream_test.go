@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -117,9 +118,9 @@ func (st *stream) next() message {
 	}
 }
 
-// tells reports whether an event tells of one item, and that is it.
+// tells reports whether an event brings an item, with others or alone.
 func (m message) tells(id string) bool {
-	return m.event == "upsert" && len(m.data.Cards) == 1 && m.data.Cards[0].ID == id
+	return m.event == "upsert" && slices.ContainsFunc(m.data.Cards, func(c struct{ ID string }) bool { return c.ID == id })
 }
 
 // upsert is the next event, which has to tell of an item.
