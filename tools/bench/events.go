@@ -109,8 +109,7 @@ func takenMemory(ours, bare func() (memory, error)) (resident, inUse take, err e
 	if err != nil {
 		return resident, inUse, err
 	}
-	next := 0
-	inUse, err = taken(func() (float64, error) { next++; return used[next-1], nil }, func() (float64, error) { next++; return used[next-1], nil })
+	inUse, err = takenAgain(used)
 	return resident, inUse, err
 }
 

@@ -73,14 +73,24 @@ func (s *served) line() (string, error) {
 // memory asks the server what it occupies after a collection.
 func (s *served) memory() (memory, error) {
 	var m memory
-	if _, err := io.WriteString(s.in, "memory\n"); err != nil {
-		return m, err
+	return m, s.question("memory", &m)
+}
+
+// processor asks the server for the milliseconds that it has computed.
+func (s *served) processor() (float64, error) {
+	var ms float64
+	return ms, s.question("processor", &ms)
+}
+
+func (s *served) question(about string, answer any) error {
+	if _, err := io.WriteString(s.in, about+"\n"); err != nil {
+		return err
 	}
 	line, err := s.line()
 	if err != nil {
-		return m, err
+		return err
 	}
-	return m, json.Unmarshal([]byte(line), &m)
+	return json.Unmarshal([]byte(line), answer)
 }
 
 func (s *served) close() error { return errors.Join(s.in.Close(), s.cmd.Wait()) }
@@ -151,14 +161,20 @@ func servedProcess(ctx context.Context, role string) error {
 func answer(in io.Reader) error {
 	lines := bufio.NewScanner(in)
 	for lines.Scan() {
-		if lines.Text() == "" { // the end of what was given
+		var told any
+		var err error
+		switch lines.Text() {
+		case "memory":
+			told, err = memoryNow()
+		case "processor":
+			told = processor()
+		default: // the end of what was given
 			continue
 		}
-		m, err := memoryNow()
-		if err != nil {
-			return err
+		if err == nil {
+			err = json.NewEncoder(os.Stdout).Encode(told)
 		}
-		if err := json.NewEncoder(os.Stdout).Encode(m); err != nil {
+		if err != nil {
 			return err
 		}
 	}

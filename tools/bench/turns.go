@@ -39,6 +39,16 @@ func taken(ours, bare func() (float64, error)) (take, error) {
 	return t, nil
 }
 
+// takenAgain sorts what else was measured, in the order of measuring, as taken does.
+func takenAgain(measured []float64) (take, error) {
+	next := func() (float64, error) {
+		v := measured[0]
+		measured = measured[1:]
+		return v, nil
+	}
+	return taken(next, next)
+}
+
 // row is r, or r skipped where the bare thing differs too much from itself.
 func (t take) row(r row) row {
 	same := ratios(t.again, t.bare)
