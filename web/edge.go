@@ -2,6 +2,7 @@ package web
 
 import (
 	"context"
+	"maps"
 	"net/http"
 	"strings"
 
@@ -18,7 +19,7 @@ const contentPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; 
 // edge checks and prepares a request before it is routed.
 func (s *Server) edge(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
-		secure(c.Response().Header())
+		maps.Copy(c.Response().Header(), s.secured)
 		r := c.Request()
 		for _, check := range []func(*http.Request) *problem{s.checkHost, s.checkOrigin, checkPath} {
 			if p := check(r); p != nil {
@@ -32,7 +33,9 @@ func (s *Server) edge(next echo.HandlerFunc) echo.HandlerFunc {
 		if r.ContentLength > limit {
 			return tooLarge(limit)
 		}
-		r.Body = http.MaxBytesReader(c.Response().Writer, r.Body, limit) // r is a copy of our own
+		if r.Body != http.NoBody {
+			r.Body = http.MaxBytesReader(c.Response().Writer, r.Body, limit) // r is a copy of our own
+		}
 		return next(c)
 	}
 }
@@ -47,7 +50,10 @@ func (s *Server) limited(next echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
-func secure(h http.Header) {
+// secure returns what stands in the header of every answer. The answers share its values, which nobody changes: who wants another
+// one sets another one.
+func secure() http.Header {
+	h := make(http.Header)
 	h.Set("Content-Security-Policy", contentPolicy)
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("X-Frame-Options", "DENY")
@@ -56,6 +62,7 @@ func secure(h http.Header) {
 	h.Set("Cross-Origin-Resource-Policy", "same-origin")
 	h.Set("Cross-Origin-Opener-Policy", "same-origin")
 	h.Set("Cache-Control", "no-store") // answers that have an ETag replace it
+	return h
 }
 
 // checkPath refuses empty segments and dot segments, which proxies and clients resolve, each in its own way.

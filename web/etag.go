@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -78,6 +79,9 @@ type heldResponse struct {
 	header http.Header
 	body   bytes.Buffer
 }
+
+// lend is Write of a whole body that nobody changes any more, without copying it.
+func (h *heldResponse) lend(b []byte) { h.body = *bytes.NewBuffer(slices.Clip(b)) }
 
 func (h *heldResponse) Header() http.Header         { return h.header }
 func (h *heldResponse) Write(b []byte) (int, error) { return h.body.Write(b) }

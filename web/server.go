@@ -77,6 +77,7 @@ type Server struct {
 	keys    keyMemory
 	names   nameCache
 	bodies  bodyMemory
+	secured http.Header // of every answer
 	hub     *live.Hub
 	shelf   *shelf   // nil: there are no manifests
 	gallery *gallery // nil: there are no snapshots
@@ -135,6 +136,7 @@ func New(indexes []*blobindex.Index, ready func(context.Context) error, opt *Opt
 		s.opt.Log = slog.New(slog.DiscardHandler)
 	}
 	s.log = slog.New(requestLog{s.opt.Log.Handler()})
+	s.secured = secure()
 	s.hub = live.New(s.sharing())
 	s.shelf = newShelf(s.opt.Manifests, s.opt.Now)
 	s.gallery = newGallery(s.opt.Snapshots, s.opt.Now)
