@@ -3,11 +3,18 @@
 //
 // # Edge
 //
-// Before a request is routed its Host must be a loopback name, a mutation must not come from another site, and no
-// segment of its path may be empty or a dot segment. Ids and names are decoded exactly once and checked before anything
+// Before a request is routed its Host must be a loopback name or, with authentication, the public one, a mutation must not come
+// from another site that is not listed, and no segment of its path may be empty or a dot segment. Ids and names are decoded exactly once and checked before anything
 // is asked of the store. Bodies are at most 8 KiB and are read under the server's timeouts; every route has a deadline.
 // Files of manifests stream instead: at a pace, under a limit of their own, and through to the store or from it, so that
 // no body is held here.
+//
+// # Callers
+//
+// With Options.Auth every route but those for everybody asks who is calling, and what they may do, by one table (access.go),
+// before its handler is called, its body is read, or anything is asked of the store or of what is kept of it. What is beyond a
+// caller's grants is one and the same 403. What there is to see is answered from the grants where they name namespaces. A request
+// ends with its token.
 //
 // # Problems
 //

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -106,5 +107,45 @@ func TestServe_AnyAddress(t *testing.T) {
 		if err := checkAddress(addr); exitStatus(err) != exitUsage {
 			t.Errorf("%q: %v", addr, err)
 		}
+	}
+}
+
+// TestAuthDocs: serve takes what docs/auth.md shows.
+func TestAuthDocs(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "auth.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	shown := 0
+	for i, block := range strings.Split(string(text), "\n```") {
+		yaml, ok := strings.CutPrefix(block, "yaml\n")
+		if i%2 == 0 || !ok {
+			continue
+		}
+		shown++
+		path := filepath.Join(t.TempDir(), "indexd.yaml")
+		yaml = strings.ReplaceAll(yaml, "5f1d…", strings.Repeat("5f1d", 16))
+		if err := os.WriteFile(path, []byte(yaml), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		var stderr bytes.Buffer
+		a := &app{stdout: io.Discard, stderr: &stderr, env: []string{"INDEXD_CONFIG=" + path}}
+		cmd := a.serveCommand()
+		s, err := a.settings(cmd)
+		if err != nil {
+			t.Fatal(err)
+		}
+		indexes, err := s.indexes(wiring{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		g, err := s.gate(indexes, a.log(slog.LevelInfo))
+		if err != nil || g == nil {
+			t.Fatalf("%v: %s", err, yaml)
+		}
+		g.Close()
+	}
+	if shown != 2 {
+		t.Errorf("%d blocks of YAML", shown)
 	}
 }

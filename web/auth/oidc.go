@@ -119,7 +119,7 @@ func (i *issuer) verify(ctx context.Context, token string) (*Principal, error) {
 	for _, a := range i.Algorithms {
 		algorithms = append(algorithms, jose.SignatureAlgorithm(a))
 	}
-	jws, err := jose.ParseSigned(token, algorithms)
+	jws, err := jose.ParseSignedCompact(token, algorithms)
 	if err != nil || len(jws.Signatures) != 1 {
 		return nil, ErrToken
 	}

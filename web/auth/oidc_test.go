@@ -2,7 +2,6 @@ package auth_test
 
 import (
 	"context"
-	"crypto"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -142,7 +141,9 @@ func (i *issuer) signAs(key jose.SigningKey, all claims) string {
 func TestOIDC(t *testing.T) {
 	i, c := newIssuer(t), newClock()
 	key := i.rotate("k1")
-	g := gate(t, c, i.config())
+	cfg := i.config()
+	cfg.Rate.FailuresPerMinute = 1 // of which there are none
+	g := gate(t, c, cfg)
 	p, err := g.Authenticate(t.Context(), peer, i.sign(key, nil))
 	if err != nil || p.Name != "alice" || p.Issuer != i.server.URL || !p.Expires.Equal(start.Add(time.Hour)) ||
 		!p.May(auth.Write, "running", "team") || p.May(auth.Read, "running", "team2") {
@@ -194,7 +195,7 @@ func TestOIDC_Refuses(t *testing.T) {
 	good := i.sign(key, nil)
 	parts := strings.Split(good, ".")
 	text := base64.RawURLEncoding.EncodeToString
-	der, err := x509.MarshalPKIXPublicKey(strong.Public().(crypto.PublicKey))
+	der, err := x509.MarshalPKIXPublicKey(strong.Public())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -354,6 +355,10 @@ func TestOIDC_Down(t *testing.T) {
 			return true
 		},
 		func(w http.ResponseWriter, r *http.Request) bool {
+			if elsewhere, ok := strings.CutPrefix(r.URL.Path, "/elsewhere"); ok {
+				r.URL.Path = elsewhere
+				return false
+			}
 			http.Redirect(w, r, "/elsewhere"+r.URL.Path, http.StatusFound)
 			return true
 		},
@@ -362,7 +367,7 @@ func TestOIDC_Down(t *testing.T) {
 				return false
 			}
 			w.Header().Set("Content-Type", "application/json")
-			io.WriteString(w, `{"keys":[`+strings.Repeat(" ", 2<<20)+`]}`) // more than an issuer has to say
+			io.WriteString(w, `{"keys":[`+string(must(key.Public().MarshalJSON()))+strings.Repeat(" ", 2<<20)+`]}`) // more than an issuer has to say
 			return true
 		},
 		func(w http.ResponseWriter, r *http.Request) bool {
