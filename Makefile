@@ -34,8 +34,8 @@ generate:
 	$(GO) generate ./web/api
 
 # On a directory as real processes: many that change one document, some that are killed at random, for a minute, some that
-# change one manifest, for a minute and a half, some that want one lease, some that prune one index, and some that publish and
-# read one snapshot, for a minute; then on real servers,
+# change one manifest, for a minute and a half, some that want one lease, some that prune one index, 5,000 clients that come to
+# a stream and go, and some that publish and read one snapshot, for a minute; then on real servers,
 # which are installed below $INDEXD_SERVERS, by default in the user's cache directory. It wants node with npm, curl, the AWS CLI
 # and Python's boto3: apt-get install curl awscli python3-boto3. Behind a real nginx: apt-get install nginx.
 test-real: testreal
@@ -44,6 +44,7 @@ test-real: testreal
 	INDEXD_MANIFEST_SOAK=90s $(GO) test -count=1 -timeout 10m -run 'TestManifestSoak' -v ./cmd/indexd
 	INDEXD_TIMED=1 $(GO) test -count=1 -timeout 10m -parallel 6 -run 'TestProcesses_Lease' -v ./cas/lease
 	INDEXD_TIMED=1 $(GO) test -count=1 -timeout 15m -run 'TestProcesses_Prune' -v ./cmd/indexd
+	INDEXD_TIMED=1 $(GO) test -count=1 -timeout 10m -run 'TestCase_C49_ManyClients' -v ./web
 	INDEXD_SNAPSHOT_SOAK=60s $(GO) test -count=1 -timeout 10m -run 'TestSnapshotSoak' -v ./cmd/indexd
 	INDEXD_NGINX=1 $(GO) -C tools test -count=1 -timeout 10m -v ./nginx
 	bin/testreal

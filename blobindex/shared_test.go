@@ -195,6 +195,30 @@ func TestSnapshot_With(t *testing.T) {
 	}
 }
 
+// TestSnapshot_With_Apart: what is laid over a snapshot twice is apart.
+func TestSnapshot_With_Apart(t *testing.T) {
+	w := newWorld(t)
+	n := w.team(nil, blobindex.Options{})
+	register(t, n, w.id("a", 0))
+	s := mustSnapshot(t, n)
+	var over []*blobindex.Snapshot
+	for _, subkey := range []string{"b", "c"} {
+		reg, err := n.Register(t.Context(), w.id(subkey, 0), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		over = append(over, s.With([]blobindex.Written{reg.Written(n)}))
+	}
+	for i, want := range []string{"b", "c"} {
+		if l := over[i].List().Items; len(l) != 2 || l[0].Subkey != want || l[1].Subkey != "a" {
+			t.Errorf("with %s it says %+v", want, l)
+		}
+	}
+	if l := s.List().Items; len(l) != 1 {
+		t.Errorf("%+v", l)
+	}
+}
+
 // TestSnapshot_With_NothingIsSwept: what is over by an overlaid snapshot alone is told to no sweeper.
 func TestSnapshot_With_NothingIsSwept(t *testing.T) {
 	w := newWorld(t)

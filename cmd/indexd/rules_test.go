@@ -211,11 +211,11 @@ func TestRules_Requests(t *testing.T) {
 	p.cmd.Env = append(p.cmd.Env, env...)
 	p.cmd.Stderr = p.stderr
 	p.launch()
-	for range 5 {
-		p.get("/v1/indexes/running/default/cards", new(api.Cards))
+	for range 5 { // views of one time share a listing, explanations do not
+		p.get("/v1/indexes/running/default/items/"+id+"/explain", new(api.Explanation))
 	}
 	if diff := cmp.Diff(map[string]int{"ListObjectsV2": 5, "GetObject of the rules": 1}, took()); diff != "" {
-		t.Errorf("five views of a server: %s", diff)
+		t.Errorf("five explanations of a server: %s", diff)
 	}
 	if _, status := p.stop(syscall.SIGTERM); status != exitDone {
 		t.Errorf("status %d: %s", status, p.stderr)

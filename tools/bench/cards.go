@@ -13,6 +13,7 @@ import (
 	"github.com/blobindex/indexd/blobindex"
 	"github.com/blobindex/indexd/blobindex/bucket"
 	"github.com/blobindex/indexd/blobindex/bucket/dirbucket"
+	"github.com/blobindex/indexd/blobindex/live"
 	"github.com/blobindex/indexd/blobindex/resolve"
 	"github.com/blobindex/indexd/web"
 )
@@ -64,10 +65,13 @@ func benchCards(ctx context.Context, dir string) ([]row, error) {
 			return nil, err
 		}
 	}
-	handler, err := web.New([]*blobindex.Index{x}, func(context.Context) error { return nil }, nil)
+	handler, err := web.New([]*blobindex.Index{x}, func(context.Context) error { return nil }, &web.Options{
+		Live: &live.Options{MinInterval: 1, MaxInterval: 1}, // each request lists
+	})
 	if err != nil {
 		return nil, err
 	}
+	defer handler.Close()
 	server := httptest.NewServer(handler)
 	defer server.Close()
 	var outside, whole []float64
