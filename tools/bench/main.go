@@ -113,7 +113,7 @@ Made by `+"`make bench`"+` on %s: %s, %d cores, %s/%s, %s. Whole milliseconds of
 say little; the ratios are between things measured in turn in one run, medians of pairs, with the smallest and the largest
 in brackets where there are any. What is asked over the wire is a fake of this repository, in the same process and on the
 same cores, delayed where the row says so. A row is skipped, its figures told all the same, where what ours is measured
-against, measured twice, differs from itself by more than 15 %.
+against, measured twice, differs from itself by more than 15 %%.
 
 | what | measured | bound | |
 | --- | --- | --- | --- |
