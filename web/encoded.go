@@ -3,6 +3,7 @@ package web
 import (
 	"bytes"
 	"encoding/json"
+	"maps"
 	"net/http"
 	"sync"
 	"time"
@@ -28,65 +29,70 @@ type bodyPlace struct {
 
 // A knownBody is what a view came to; it is not changed any more.
 type knownBody struct {
-	of   bodySource
-	body []byte
-	tag  string
+	of     bodySource
+	body   []byte
+	header http.Header
 }
 
-// A bodySource is all that a body is made of. The cards of a shared view are never changed, so that the same place in memory,
+// A bodySource is all that an answer is made of. The cards of a shared view are never changed, so that the same place in memory,
 // which cannot be given to others while it is known here, means the same cards.
 type bodySource struct {
-	first      *blobindex.Card
-	cards      int
-	counts     blobindex.Counts
-	complete   bool
-	staleSince time.Time
+	first            *blobindex.Card
+	cards            int
+	counts           blobindex.Counts
+	complete         bool
+	staleSince, asOf time.Time
+	clock            blobindex.Clock
+	cost             blobindex.Cost
 }
 
 func sourceOf(v blobindex.View) bodySource {
-	of := bodySource{cards: len(v.Cards), counts: v.Counts, complete: v.Complete, staleSince: v.StaleSince}
+	of := bodySource{
+		cards: len(v.Cards), counts: v.Counts, complete: v.Complete, staleSince: v.StaleSince, asOf: v.AsOf, clock: v.Clock, cost: v.Cost,
+	}
 	if len(v.Cards) > 0 {
 		of.first = &v.Cards[0]
 	}
 	return of
 }
 
-// encode returns the body of a view, which a Hub returned.
-func (m *bodyMemory) encode(at bodyPlace, v blobindex.View) (knownBody, error) {
-	of := sourceOf(v)
+// find returns the answer that a view came to, if it is the one that is known of its place.
+func (m *bodyMemory) find(at bodyPlace, v blobindex.View) (cardsAnswer, bool) {
 	m.mu.Lock()
+	defer m.mu.Unlock()
 	k, ok := m.known[at]
-	m.mu.Unlock()
-	if ok && k.of == of {
-		return k, nil
-	}
+	return cardsAnswer{k.body, k.header}, ok && k.of == sourceOf(v)
+}
+
+// keep encodes a view, which a Hub returned; said is what else is told of it.
+func (m *bodyMemory) keep(at bodyPlace, v blobindex.View, said judged) (cardsAnswer, error) {
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(cardsBody(v)); err != nil {
-		return knownBody{}, err
+		return cardsAnswer{}, err
 	}
-	k = knownBody{of, buf.Bytes(), tagOf(buf.Bytes())}
+	h := make(http.Header)
+	h.Set("Content-Type", echo.MIMEApplicationJSON)
+	h.Set("ETag", tagOf(buf.Bytes()))
+	h.Set("Indexd-As-Of", *said.asOf)
+	h.Set("Indexd-Clock", *said.clock)
+	h.Set("Indexd-Cost", *said.cost)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if _, ok := m.known[at]; m.known == nil || !ok && len(m.known) >= maxBodies {
 		m.known = make(map[bodyPlace]knownBody)
 	}
-	m.known[at] = k
-	return k, nil
+	m.known[at] = knownBody{sourceOf(v), buf.Bytes(), h}
+	return cardsAnswer{buf.Bytes(), h}, nil
 }
 
 // A cardsAnswer is what api.GetCards200JSONResponse is, encoded before.
 type cardsAnswer struct {
-	knownBody
-	judged
+	body   []byte
+	header http.Header
 }
 
 func (a cardsAnswer) VisitGetCardsResponse(w http.ResponseWriter) error {
-	h := w.Header()
-	h.Set("Content-Type", echo.MIMEApplicationJSON)
-	h.Set("ETag", a.tag)
-	h.Set("Indexd-As-Of", *a.asOf)
-	h.Set("Indexd-Clock", *a.clock)
-	h.Set("Indexd-Cost", *a.cost)
+	maps.Copy(w.Header(), a.header)
 	w.WriteHeader(http.StatusOK)
 	if res, ok := w.(*echo.Response); ok {
 		if held, ok := res.Writer.(*heldResponse); ok {
