@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/blobindex/indexd/blobindex"
 	"github.com/blobindex/indexd/blobindex/live"
 	"github.com/blobindex/indexd/web/api"
 	"github.com/labstack/echo/v4"
@@ -59,48 +60,49 @@ func lasting(next echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
-// GetEvents is GET …/events. It waits for a view no longer than a request may take.
-func (s *Server) GetEvents(ctx context.Context, r api.GetEventsRequestObject) (api.GetEventsResponseObject, error) {
-	_, n, err := s.namespace(r.Index, r.Namespace)
+// events is GET …/events. What a stream stands on for as long as it lasts is kept small: the rest is done in calls that return.
+func (s *Server) events(c echo.Context) error {
+	stream, err := s.subscribe(c)
+	if err != nil {
+		return err
+	}
+	defer stream.Close()
+	return follow(c.Request().Context(), stream, newEventWriter(c.Response()))
+}
+
+// subscribe waits for a view no longer than a request may take.
+func (s *Server) subscribe(c echo.Context) (*live.Stream, error) {
+	var names [2]string
+	for i, param := range []string{"index", "namespace"} {
+		var err error
+		if names[i], err = pathName(c, param); err != nil {
+			return nil, err
+		}
+	}
+	_, n, err := s.namespace(names[0], names[1])
 	if err != nil {
 		return nil, err
 	}
-	var last string
-	if r.Params.LastEventID != nil {
-		last = *r.Params.LastEventID
-	}
-	wait, cancel := context.WithTimeout(ctx, s.opt.Timeout)
+	limit, _ := strconv.Atoi(c.QueryParam("limit")) // a number, or not there
+	req := blobindex.CardsRequest{Limit: limit, Subkey: c.QueryParam("subkey"), Owner: c.QueryParam("owner")}
+	wait, cancel := context.WithTimeout(c.Request().Context(), s.opt.Timeout)
 	defer cancel()
-	stream, err := s.hub.Subscribe(wait, n, cardsRequest(r.Params.Limit, r.Params.Subkey, r.Params.Owner), last)
+	stream, err := s.hub.Subscribe(wait, n, req, c.Request().Header.Get("Last-Event-ID"))
 	if err != nil {
 		return nil, storeProblem(err, reads)
 	}
-	return &eventStream{ctx, stream}, nil
+	return stream, nil
 }
 
-// An eventStream is the answer that events are.
-type eventStream struct {
-	ctx    context.Context // the request's
-	stream *live.Stream
-}
-
-// VisitGetEventsResponse writes events until the client, the stream, or the right to it has come to its end.
-func (a *eventStream) VisitGetEventsResponse(w http.ResponseWriter) error {
-	defer a.stream.Close()
-	h := w.Header()
-	h.Set("Content-Type", "text/event-stream")
-	h.Set("Cache-Control", "no-store, no-transform")
-	h.Set("X-Accel-Buffering", "no") // nginx would hold back what is no full buffer
-	w.WriteHeader(http.StatusOK)
-	out := newEventWriter(w)
-	silence := time.NewTimer(heartbeat)
-	defer silence.Stop()
-	retry := shortestRetry + rand.N(longestRetry-shortestRetry)
-	if err := out.write([]byte("retry: " + strconv.FormatInt(retry.Milliseconds(), 10) + "\n\n")); err != nil {
+// follow writes events until the client, the stream, or the right to it has come to its end.
+func follow(ctx context.Context, stream *live.Stream, out *eventWriter) error {
+	if err := out.begin(); err != nil {
 		return notTaken(err)
 	}
+	silence := time.NewTimer(heartbeat)
+	defer silence.Stop()
 	for {
-		more, err := a.drain(out)
+		more, err := drain(ctx, stream, out)
 		switch {
 		case errors.Is(err, live.ErrClosed) || errors.Is(err, live.ErrSlow):
 			_ = out.write([]byte(": connect again\n\n"))
@@ -119,23 +121,23 @@ func (a *eventStream) VisitGetEventsResponse(w http.ResponseWriter) error {
 			if err := out.write([]byte(":\n\n")); err != nil {
 				return notTaken(err)
 			}
-		case <-a.ctx.Done():
+		case <-ctx.Done():
 			return nil
 		}
 	}
 }
 
 // drain writes the events that there are, and returns what to wait for.
-func (a *eventStream) drain(out *eventWriter) (<-chan struct{}, error) {
+func drain(ctx context.Context, stream *live.Stream, out *eventWriter) (<-chan struct{}, error) {
 	for {
-		e, more, err := a.stream.TryNext()
+		e, more, err := stream.TryNext()
 		if err != nil || more != nil {
 			return more, err
 		}
 		if err := out.write(e.Data); err != nil {
 			return nil, err
 		}
-		if err := a.ctx.Err(); err != nil {
+		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
 	}
@@ -154,6 +156,17 @@ func newEventWriter(w http.ResponseWriter) *eventWriter {
 		inner = r.Writer // whose Flush has an error
 	}
 	return &eventWriter{w, http.NewResponseController(inner)}
+}
+
+// begin writes the header, and when to connect again.
+func (e *eventWriter) begin() error {
+	h := e.w.Header()
+	h.Set("Content-Type", "text/event-stream")
+	h.Set("Cache-Control", "no-store, no-transform")
+	h.Set("X-Accel-Buffering", "no") // nginx would hold back what is no full buffer
+	e.w.WriteHeader(http.StatusOK)
+	retry := shortestRetry + rand.N(longestRetry-shortestRetry)
+	return e.write([]byte("retry: " + strconv.FormatInt(retry.Milliseconds(), 10) + "\n\n"))
 }
 
 func (e *eventWriter) write(p []byte) error {

@@ -24,32 +24,42 @@ type Request struct {
 // observe gives each request its id, and logs it by its route, so that no name or query gets into the log.
 func (s *Server) observe(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
-		method, began := c.Request().Method, s.opt.Now()
-		id := requestID(c.Request().Header)
-		ctx := WithRequestID(c.Request().Context(), id)
-		c.SetRequest(c.Request().WithContext(ctx))
-		c.Response().Header().Set(requestIDHeader, id)
+		began := s.opt.Now()
+		method := identify(c)
 		answered := false
-		defer func() {
-			r := Request{Method: known(method), Route: c.Path(), Status: c.Response().Status, Duration: s.opt.Now().Sub(began)}
-			if !answered { // broken off by a panic that goes on to net/http
-				s.log.LogAttrs(ctx, slog.LevelInfo, "request broken off", slog.String("method", r.Method), slog.String("route", r.Route))
-				return
-			}
-			s.log.LogAttrs(ctx, levelOf(r), "request", slog.String("method", r.Method), slog.String("route", r.Route),
-				slog.Int("status", r.Status), slog.Duration("duration", r.Duration))
-			if r.Status == http.StatusUnauthorized || r.Status == http.StatusForbidden {
-				r.Route = ""
-			}
-			if s.opt.Observe != nil {
-				s.opt.Observe(r)
-			}
-		}()
+		defer func() { s.observed(c, method, began, answered) }()
 		if err := next(c); err != nil {
 			s.refuse(err, c) // here, so that the status is known below
 		}
 		answered = true
 		return nil
+	}
+}
+
+// identify gives the request its id, and returns the method that it came with.
+func identify(c echo.Context) (method string) {
+	r := c.Request()
+	id := requestID(r.Header)
+	c.SetRequest(r.WithContext(WithRequestID(r.Context(), id)))
+	c.Response().Header().Set(requestIDHeader, id)
+	return r.Method
+}
+
+// observed tells of a request that is over: answered, or broken off by a panic that goes on to net/http.
+func (s *Server) observed(c echo.Context, method string, began time.Time, answered bool) {
+	ctx := c.Request().Context()
+	r := Request{Method: known(method), Route: c.Path(), Status: c.Response().Status, Duration: s.opt.Now().Sub(began)}
+	if !answered {
+		s.log.LogAttrs(ctx, slog.LevelInfo, "request broken off", slog.String("method", r.Method), slog.String("route", r.Route))
+		return
+	}
+	s.log.LogAttrs(ctx, levelOf(r), "request", slog.String("method", r.Method), slog.String("route", r.Route),
+		slog.Int("status", r.Status), slog.Duration("duration", r.Duration))
+	if r.Status == http.StatusUnauthorized || r.Status == http.StatusForbidden {
+		r.Route = ""
+	}
+	if s.opt.Observe != nil {
+		s.opt.Observe(r)
 	}
 }
 

@@ -129,18 +129,22 @@ func partOfWord(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) 
 // keepQuiet takes note of what the client has chosen in the path and the query.
 func keepQuiet(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
-		var texts []string
-		for _, value := range c.ParamValues() {
-			texts = append(texts, value)
-			if plain, err := url.PathUnescape(value); err == nil {
-				texts = append(texts, plain)
-			}
-		}
-		query, _ := url.ParseQuery(c.Request().URL.RawQuery) // what can be read of it
-		for name, values := range query {
-			texts = append(append(texts, name), values...)
-		}
-		hide(c.Request().Context(), texts...)
+		hide(c.Request().Context(), chosen(c)...)
 		return next(c)
 	}
+}
+
+// chosen is by itself for the sake of streams, as checkParams is.
+func chosen(c echo.Context) (texts []string) {
+	for _, value := range c.ParamValues() {
+		texts = append(texts, value)
+		if plain, err := url.PathUnescape(value); err == nil {
+			texts = append(texts, plain)
+		}
+	}
+	query, _ := url.ParseQuery(c.Request().URL.RawQuery) // what can be read of it
+	for name, values := range query {
+		texts = append(append(texts, name), values...)
+	}
+	return texts
 }

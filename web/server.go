@@ -184,6 +184,7 @@ func (s *Server) route() {
 	e.Use(keepQuiet, checkQuery, s.guard)
 	r := router{e, s}
 	api.RegisterHandlers(r, api.NewStrictHandler(s, nil))
+	e.GET(eventsRoute, s.events, lasting) // whose answer to HEAD would have no end either
 	r.GET("/", s.page)
 	r.GET(manifestPage, s.manifestPage)
 	r.GET(snapshotPage, s.snapshotPage)
@@ -207,8 +208,6 @@ func (r router) GET(path string, h echo.HandlerFunc, m ...echo.MiddlewareFunc) *
 	switch path {
 	case blobRoute:
 		m = append(m, streamedOut)
-	case eventsRoute:
-		return r.Echo.GET(path, h, append(m, lasting)...) // whose answer to HEAD would have no end either
 	default:
 		m = append(m, whole(!momentary(path)), r.s.limited(r.s.opt.Timeout))
 	}
@@ -256,13 +255,17 @@ func get(c echo.Context) bool {
 // ServeHTTP answers one request. The router and the generated code take the path as it was sent and decode each
 // segment once; without a RawPath they would take the decoded one, in which nobody can tell "%2F" from "/".
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	u, raw := *r.URL, *r
-	u.RawPath = r.URL.EscapedPath()
-	raw.URL = &u
 	if s.draining.Load() {
 		w.Header().Set("Connection", "close") // after this answer, not in the middle of the next request
 	}
-	s.echo.ServeHTTP(w, &raw)
+	s.echo.ServeHTTP(w, withRawPath(r))
+}
+
+func withRawPath(r *http.Request) *http.Request {
+	u, raw := *r.URL, *r
+	u.RawPath = r.URL.EscapedPath()
+	raw.URL = &u
+	return &raw
 }
 
 func description(c echo.Context) error {

@@ -902,21 +902,6 @@ type GetCardsParams struct {
 	Owner *string `form:"owner,omitempty" json:"owner,omitempty"`
 }
 
-// GetEventsParams defines parameters for GetEvents.
-type GetEventsParams struct {
-	// Limit The most cards; 8 unless the server is configured otherwise.
-	Limit *int `form:"limit,omitempty" json:"limit,omitempty"`
-
-	// Subkey Only items of this sub-key.
-	Subkey *string `form:"subkey,omitempty" json:"subkey,omitempty"`
-
-	// Owner Only items of this owner.
-	Owner *string `form:"owner,omitempty" json:"owner,omitempty"`
-
-	// LastEventID The id of the last event that the client has applied.
-	LastEventID *string `json:"Last-Event-ID,omitempty"`
-}
-
 // ListItemsParams defines parameters for ListItems.
 type ListItemsParams struct {
 	// Limit The most items of this page.
@@ -1039,9 +1024,6 @@ type ServerInterface interface {
 	// GetCards The newest running items, as people see them
 	// (GET /v1/indexes/{index}/{namespace}/cards)
 	GetCards(ctx echo.Context, index Index, namespace Namespace, params GetCardsParams) error
-	// GetEvents The cards as they change, as a stream of events
-	// (GET /v1/indexes/{index}/{namespace}/events)
-	GetEvents(ctx echo.Context, index Index, namespace Namespace, params GetEventsParams) error
 	// ListItems The live items, newest first, without asking what has become of them
 	// (GET /v1/indexes/{index}/{namespace}/items)
 	ListItems(ctx echo.Context, index Index, namespace Namespace, params ListItemsParams) error
@@ -1216,70 +1198,6 @@ func (w *ServerInterfaceWrapper) GetCards(ctx echo.Context) error {
 
 	// Invoke the callback with all the unmarshaled arguments
 	err = w.Handler.GetCards(ctx, index, namespace, params)
-	return err
-}
-
-// GetEvents converts echo context to params.
-func (w *ServerInterfaceWrapper) GetEvents(ctx echo.Context) error {
-	var err error
-	// ------------- Path parameter "index" -------------
-	var index Index
-
-	err = runtime.BindStyledParameterWithOptions("simple", "index", ctx.Param("index"), &index, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
-	if err != nil {
-		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter index: %s", err))
-	}
-
-	// ------------- Path parameter "namespace" -------------
-	var namespace Namespace
-
-	err = runtime.BindStyledParameterWithOptions("simple", "namespace", ctx.Param("namespace"), &namespace, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
-	if err != nil {
-		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter namespace: %s", err))
-	}
-
-	// Parameter object where we will unmarshal all parameters from the context
-	var params GetEventsParams
-	// ------------- Optional query parameter "limit" -------------
-
-	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", ctx.QueryParams(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
-	if err != nil {
-		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter limit: %s", err))
-	}
-
-	// ------------- Optional query parameter "subkey" -------------
-
-	err = runtime.BindQueryParameterWithOptions("form", true, false, "subkey", ctx.QueryParams(), &params.Subkey, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
-	if err != nil {
-		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter subkey: %s", err))
-	}
-
-	// ------------- Optional query parameter "owner" -------------
-
-	err = runtime.BindQueryParameterWithOptions("form", true, false, "owner", ctx.QueryParams(), &params.Owner, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
-	if err != nil {
-		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter owner: %s", err))
-	}
-
-	headers := ctx.Request().Header
-	// ------------- Optional header parameter "Last-Event-ID" -------------
-	if valueList, found := headers[http.CanonicalHeaderKey("Last-Event-ID")]; found {
-		var LastEventID string
-		n := len(valueList)
-		if n != 1 {
-			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for Last-Event-ID, got %d", n))
-		}
-
-		err = runtime.BindStyledParameterWithOptions("simple", "Last-Event-ID", valueList[0], &LastEventID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
-		if err != nil {
-			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter Last-Event-ID: %s", err))
-		}
-
-		params.LastEventID = &LastEventID
-	}
-
-	// Invoke the callback with all the unmarshaled arguments
-	err = w.Handler.GetEvents(ctx, index, namespace, params)
 	return err
 }
 
@@ -2063,7 +1981,6 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 	router.POST(options.BaseURL+"/v1/indexes/:index/:namespace/items/:id/heartbeat", wrapper.HeartbeatItem, options.OperationMiddlewares["heartbeatItem"]...)
 	router.GET(options.BaseURL+"/v1/indexes/:index/:namespace/items/:id/explain", wrapper.ExplainItem, options.OperationMiddlewares["explainItem"]...)
 	router.GET(options.BaseURL+"/v1/indexes/:index/:namespace/cards", wrapper.GetCards, options.OperationMiddlewares["getCards"]...)
-	router.GET(options.BaseURL+"/v1/indexes/:index/:namespace/events", wrapper.GetEvents, options.OperationMiddlewares["getEvents"]...)
 	router.GET(options.BaseURL+"/v1/indexes/:index/:namespace/recent", wrapper.ListRecent, options.OperationMiddlewares["listRecent"]...)
 	router.GET(options.BaseURL+"/v1/manifests/:namespace/:name/entries", wrapper.ListEntries, options.OperationMiddlewares["listEntries"]...)
 	router.POST(options.BaseURL+"/v1/manifests/:namespace/:name/entries", wrapper.CreateEntry, options.OperationMiddlewares["createEntry"]...)
@@ -2133,6 +2050,13 @@ type RefusedUploadApplicationProblemPlusJSONResponse struct {
 	Body Problem
 
 	Headers RefusedUploadResponseHeaders
+}
+
+type ToSignInResponseHeaders struct {
+	Location *string
+}
+type ToSignInResponse struct {
+	Headers ToSignInResponseHeaders
 }
 
 type UnauthenticatedResponseHeaders struct {
@@ -2646,118 +2570,6 @@ type GetCardsdefaultApplicationProblemPlusJSONResponse struct {
 }
 
 func (response GetCardsdefaultApplicationProblemPlusJSONResponse) VisitGetCardsResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/problem+json")
-	if response.Headers.Allow != nil {
-		w.Header().Set("Allow", fmt.Sprint(*response.Headers.Allow))
-	}
-	if response.Headers.RetryAfter != nil {
-		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
-	}
-	w.WriteHeader(response.StatusCode)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type GetEventsRequestObject struct {
-	Index     Index     `json:"index"`
-	Namespace Namespace `json:"namespace"`
-	Params    GetEventsParams
-}
-
-type GetEventsResponseObject interface {
-	VisitGetEventsResponse(w http.ResponseWriter) error
-}
-
-type GetEvents200TexteventStreamResponse struct {
-	Body          io.Reader
-	ContentLength int64
-}
-
-func (response GetEvents200TexteventStreamResponse) VisitGetEventsResponse(w http.ResponseWriter) error {
-
-	w.Header().Set("Content-Type", "text/event-stream")
-	if response.ContentLength != 0 {
-		w.Header().Set("Content-Length", fmt.Sprint(response.ContentLength))
-	}
-	w.WriteHeader(200)
-
-	if closer, ok := response.Body.(io.ReadCloser); ok {
-		defer closer.Close()
-	}
-	flusher, ok := w.(http.Flusher)
-	if !ok {
-		// If w doesn't support flushing, fall back to io.Copy.
-		_, err := io.Copy(w, response.Body)
-		return err
-	}
-	// text/event-stream messages are typically small; use a
-	// modest buffer and flush after each chunk so clients see
-	// events immediately instead of waiting on OS buffering.
-	buf := make([]byte, 4096)
-	for {
-		n, err := response.Body.Read(buf)
-		if n > 0 {
-			if _, writeErr := w.Write(buf[:n]); writeErr != nil {
-				return writeErr
-			}
-			flusher.Flush()
-		}
-		if err != nil {
-			if err == io.EOF {
-				return nil
-			}
-			return err
-		}
-	}
-}
-
-type GetEvents401ApplicationProblemPlusJSONResponse struct {
-	UnauthenticatedApplicationProblemPlusJSONResponse
-}
-
-func (response GetEvents401ApplicationProblemPlusJSONResponse) VisitGetEventsResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/problem+json")
-	if response.Headers.WWWAuthenticate != nil {
-		w.Header().Set("WWW-Authenticate", fmt.Sprint(*response.Headers.WWWAuthenticate))
-	}
-	w.WriteHeader(401)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type GetEvents403ApplicationProblemPlusJSONResponse struct {
-	ForbiddenApplicationProblemPlusJSONResponse
-}
-
-func (response GetEvents403ApplicationProblemPlusJSONResponse) VisitGetEventsResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/problem+json")
-	w.WriteHeader(403)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type GetEventsdefaultApplicationProblemPlusJSONResponse struct {
-	Body       Problem
-	Headers    RefusedResponseHeaders
-	StatusCode int
-}
-
-func (response GetEventsdefaultApplicationProblemPlusJSONResponse) VisitGetEventsResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -4391,9 +4203,6 @@ type StrictServerInterface interface {
 	// GetCards The newest running items, as people see them
 	// (GET /v1/indexes/{index}/{namespace}/cards)
 	GetCards(ctx context.Context, request GetCardsRequestObject) (GetCardsResponseObject, error)
-	// GetEvents The cards as they change, as a stream of events
-	// (GET /v1/indexes/{index}/{namespace}/events)
-	GetEvents(ctx context.Context, request GetEventsRequestObject) (GetEventsResponseObject, error)
 	// ListItems The live items, newest first, without asking what has become of them
 	// (GET /v1/indexes/{index}/{namespace}/items)
 	ListItems(ctx context.Context, request ListItemsRequestObject) (ListItemsResponseObject, error)
@@ -4597,33 +4406,6 @@ func (sh *strictHandler) GetCards(ctx echo.Context, index Index, namespace Names
 		return err
 	} else if validResponse, ok := response.(GetCardsResponseObject); ok {
 		return validResponse.VisitGetCardsResponse(ctx.Response())
-	} else if response != nil {
-		return fmt.Errorf("unexpected response type: %T", response)
-	}
-	return nil
-}
-
-// GetEvents operation middleware
-func (sh *strictHandler) GetEvents(ctx echo.Context, index Index, namespace Namespace, params GetEventsParams) error {
-	var request GetEventsRequestObject
-
-	request.Index = index
-	request.Namespace = namespace
-	request.Params = params
-
-	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
-		return sh.ssi.GetEvents(ctx.Request().Context(), request.(GetEventsRequestObject))
-	}
-	for _, middleware := range sh.middlewares {
-		handler = middleware(handler, "GetEvents")
-	}
-
-	response, err := handler(ctx, request)
-
-	if err != nil {
-		return err
-	} else if validResponse, ok := response.(GetEventsResponseObject); ok {
-		return validResponse.VisitGetEventsResponse(ctx.Response())
 	} else if response != nil {
 		return fmt.Errorf("unexpected response type: %T", response)
 	}
