@@ -30,6 +30,7 @@ type view struct {
 	streams int
 	left    time.Time // when the last user left
 	open    bool      // it has or had users lately: the overlay is kept
+	wakes   time.Time // when its goroutine looks what is due, if nothing stirs it before
 
 	base     *blobindex.Snapshot // the last good listing
 	listed   time.Time           // when it ended
@@ -112,8 +113,8 @@ func (v *view) leave() {
 	defer v.mu.Unlock()
 	v.users--
 	v.left = time.Now()
-	if v.users == 0 {
-		v.stir() // it closes some time later
+	if v.users == 0 && v.wakes.After(v.closes()) {
+		v.stir() // to be there when it closes
 	}
 }
 
@@ -163,6 +164,7 @@ func (v *view) run() {
 func (v *view) step(now time.Time) (wait time.Duration, publish, gone bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
+	defer func() { v.wakes = now.Add(wait) }()
 	if v.ended != nil {
 		return time.Hour, false, false
 	}
