@@ -78,23 +78,28 @@ type reading struct {
 
 // read works out what the view shows, with all that was acknowledged before. There must have been a good listing.
 func (v *view) read() reading {
-	if r, ok := v.peek(); ok {
+	v.mu.Lock()
+	acks := v.acks // what is acknowledged from here on may come faster than it can be worked out
+	v.mu.Unlock()
+	if r, ok := v.peek(acks); ok {
 		return r
 	}
 	v.judging.Lock() // who waits here is served by one judgement
 	defer v.judging.Unlock()
 	for {
-		if r, ok := v.peek(); ok {
+		if r, ok := v.peek(acks); ok {
 			return r
 		}
 		v.judge()
 	}
 }
 
-func (v *view) peek() (reading, bool) {
+// peek returns what was worked out last, if the last good listing and so many acknowledgements are in it.
+func (v *view) peek(acks uint64) (reading, bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	return reading{v.shown.snapshot, v.version, v.cause, v.since}, !v.dirty()
+	ok := v.shown.base == v.base && v.shown.acks >= acks
+	return reading{v.shown.snapshot, v.version, v.cause, v.since}, ok
 }
 
 // The longest pause after a judgement, and how many times as long as that it is: a namespace so large that judging it takes a

@@ -458,6 +458,11 @@ func applied(t *testing.T, req blobindex.CardsRequest, play []deed) error {
 			if v, err = h.Cards(t.Context(), n, req); err != nil {
 				break
 			}
+			if v.Cost.List > 0 { // it has waited for a listing, of which the streams are told only now
+				if err = read(); err != nil {
+					break
+				}
+			}
 			if got, want := say(f.shown), say(v); got != want {
 				err = fmt.Errorf("the events show\n%s\nthe cards\n%s", got, want)
 			}

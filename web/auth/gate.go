@@ -201,22 +201,22 @@ func (g *Gate) Authenticate(ctx context.Context, peer, token string) (*Principal
 	if p := g.remembered(hash, now); p != nil {
 		return p, nil
 	}
-	back, wait := g.failures.take(peerOf(peer), now)
-	if wait > 0 {
+	if g.issuer != nil && strings.Count(token, ".") == 2 {
+		// Before the failures of its peer count: behind a proxy all are one peer, and whoever fails on purpose must not lock out those
+		// who show a good JWT for the first time. What is wrong with most others is found without a key.
+		p, err := g.issuer.verify(ctx, token)
+		switch {
+		case err == nil:
+			g.remember(hash, p, now)
+			return p, nil
+		case errors.Is(err, ErrIssuer), errors.Is(err, ErrExpired), ctx.Err() != nil:
+			return nil, err // that was no guess
+		}
+	}
+	if wait := g.failures.take(peerOf(peer), now); wait > 0 {
 		return nil, &LimitError{After: wait, Guesses: true}
 	}
-	if g.issuer == nil || strings.Count(token, ".") != 2 {
-		return nil, ErrToken
-	}
-	p, err := g.issuer.verify(ctx, token)
-	switch {
-	case err == nil:
-		back()
-		g.remember(hash, p, now)
-	case errors.Is(err, ErrIssuer), errors.Is(err, ErrExpired), ctx.Err() != nil:
-		back() // that was no guess
-	}
-	return p, err
+	return nil, ErrToken
 }
 
 // static looks at every token, so that how long it takes tells nothing of them.
@@ -255,7 +255,7 @@ func (g *Gate) remember(hash Hash, p *Principal, now time.Time) {
 
 // Admit counts one request of a principal. Its error is a *LimitError.
 func (g *Gate) Admit(p *Principal) error {
-	if _, wait := g.rates.take(p.limit, g.now()); wait > 0 {
+	if wait := g.rates.take(p.limit, g.now()); wait > 0 {
 		return &LimitError{After: wait}
 	}
 	return nil

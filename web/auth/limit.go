@@ -75,8 +75,8 @@ type allowances struct {
 	known memory[string, *rate.Limiter]
 }
 
-// take takes one of who's allowance. What it returns gives that back.
-func (a *allowances) take(who string, now time.Time) (back func(), wait time.Duration) {
+// take takes one of who's allowance; else it says how long there is none.
+func (a *allowances) take(who string, now time.Time) (wait time.Duration) {
 	a.mu.Lock()
 	l, ok := a.known.get(who)
 	if !ok {
@@ -85,11 +85,10 @@ func (a *allowances) take(who string, now time.Time) (back func(), wait time.Dur
 	}
 	a.mu.Unlock()
 	r := l.ReserveN(now, 1)
-	back = func() { r.CancelAt(now) }
 	if wait = r.DelayFrom(now); wait > 0 {
-		back()
+		r.CancelAt(now)
 	}
-	return back, wait
+	return wait
 }
 
 // peerOf is whom the failures of an address count for: of IPv6 a host has a whole /64.

@@ -329,6 +329,27 @@ func TestOIDC_Floods(t *testing.T) {
 	}
 }
 
+// TestOIDC_Failures: whoever fails until no more failures are let pass, be it with what looks like a JWT, keeps nobody behind
+// the same proxy from showing a good one for the first time.
+func TestOIDC_Failures(t *testing.T) {
+	i, c := newIssuer(t), newClock()
+	key := i.rotate("k1")
+	cfg := i.config()
+	cfg.Rate.FailuresPerMinute = 3
+	g := gate(t, c, cfg)
+	good := i.sign(key, nil)
+	forged := good[:strings.LastIndex(good, ".")+1] + strings.Repeat("A", 86)
+	var limit *auth.LimitError
+	for n, token := range []string{forged, auth.Mint(), "a.b.c", forged, auth.Mint(), "a.b.c"} {
+		if _, err := g.Authenticate(t.Context(), peer, token); n < 3 && err != auth.ErrToken || n >= 3 && !errors.As(err, &limit) {
+			t.Errorf("failure %d: %v", n, err)
+		}
+	}
+	if _, err := g.Authenticate(t.Context(), peer, good); err != nil {
+		t.Errorf("a good JWT: %v", err)
+	}
+}
+
 // TestOIDC_Down: an issuer that is down stops nobody who has a static token, and its last keys hold for an hour.
 func TestOIDC_Down(t *testing.T) {
 	i, c, token := newIssuer(t), newClock(), auth.Mint()
