@@ -93,20 +93,20 @@ func (a *app) checkServe(cmd *cobra.Command, reconfigure bool, maxUpload int64) 
 	return nil
 }
 
-// addresses tries whether they can be listened on, and lets go of them again.
+// addresses tries whether they can be listened on, both at once as serve does, and lets go of them again.
 func (r *rehearsal) addresses(ctx context.Context, s *settings) {
-	one := func(what, addr string, listen func() (net.Listener, error)) {
+	one := func(what, addr string, listen func() (net.Listener, error)) (release func()) {
 		l, err := listen()
 		if err != nil {
 			r.found(probe.No, what, exitFailed, "%v", err)
-			return
+			return func() {}
 		}
-		l.Close()
 		r.found(probe.Yes, what, exitDone, "%s can be listened on", addr)
+		return func() { l.Close() }
 	}
-	one("listen", s.Listen, func() (net.Listener, error) { return s.listen(ctx) })
+	defer one("listen", s.Listen, func() (net.Listener, error) { return s.listen(ctx) })()
 	if s.MetricsListen != "" {
-		one("metrics-listen", s.MetricsListen, func() (net.Listener, error) { return listenOn(ctx, "metrics-listen", s.MetricsListen) })
+		defer one("metrics-listen", s.MetricsListen, func() (net.Listener, error) { return listenOn(ctx, "metrics-listen", s.MetricsListen) })()
 	}
 }
 
