@@ -142,7 +142,7 @@ func (a *app) serve(cmd *cobra.Command, reconfigure bool, maxUpload int64) error
 	defer passes.end()
 	handler, err = web.New(indexes, readiness(b), &web.Options{
 		Live:   &live.Options{Observe: counts.Observe},
-		Checks: checks(trial, indexes, gate), Metrics: counts.Handler(), Observe: observed(counts),
+		Checks: checks(trial, indexes, s.issuerErr(gate)), Metrics: counts.Handler(), Observe: observed(counts),
 		Log: log, Prices: b.prices(), Notice: func() string { return rulesNotice(indexes) },
 		Manifests: &web.Manifests{Store: b, Usable: trial.within(changeWait), MaxUpload: maxUpload},
 		Prune:     passes.run,
