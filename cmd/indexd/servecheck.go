@@ -36,17 +36,8 @@ func (r *rehearsal) found(sign probe.Answer, what string, status int, format str
 // each index, and what was found of conditional writes; it makes nothing, and writes nothing. Wrong settings are usage errors, as
 // of serve itself.
 func (a *app) checkServe(cmd *cobra.Command, reconfigure bool, maxUpload int64) error {
-	if maxUpload <= 0 {
-		return badMaxUpload(maxUpload)
-	}
-	s, err := a.settings(cmd)
+	s, err := a.serveSettings(cmd, maxUpload)
 	if err != nil {
-		return err
-	}
-	if err := s.checkListen(); err != nil {
-		return err
-	}
-	if err := s.checkMetricsListen(); err != nil {
 		return err
 	}
 	b, err := parseBucket(s.Bucket, serving)
