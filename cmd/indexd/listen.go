@@ -78,8 +78,8 @@ func listenOn(ctx context.Context, flag, addr string) (net.Listener, error) {
 }
 
 // serveHTTP serves until ctx ends. Then it tells so on /readyz, and goes on for drainTime if somebody watches that; lets go of
-// the address; ends the streams; lets the requests under way end; and cuts them off shutdownTime after ctx has ended. Beside it the side is
-// served, to the very end.
+// the address; ends the streams; lets the requests under way end; and cuts them off shutdownTime after ctx has ended. Beside it
+// the side is served, to the very end.
 func serveHTTP(ctx context.Context, l net.Listener, h *web.Server, log *slog.Logger, beside *side) error {
 	base, cut := context.WithCancel(context.WithoutCancel(ctx))
 	defer cut()
