@@ -4,10 +4,10 @@
 // # Edge
 //
 // Before a request is routed its Host must be a loopback name or, with authentication, the public one, a mutation must not come
-// from another site that is not listed, and no segment of its path may be empty or a dot segment. Ids and names are decoded exactly once and checked before anything
-// is asked of the store. Bodies are at most 8 KiB and are read under the server's timeouts; every route has a deadline.
-// Files of manifests stream instead: at a pace, under a limit of their own, and through to the store or from it, so that
-// no body is held here.
+// from another site that is not listed, and no segment of its path may be empty or a dot segment. Ids and names are decoded
+// exactly once and checked before anything is asked of the store. Bodies are at most 8 KiB and are read under the server's
+// timeouts; every route but that of events has a deadline. Files of manifests stream instead: at a pace, under a limit of their
+// own, and through to the store or from it, so that no body is held here.
 //
 // # Callers
 //

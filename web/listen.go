@@ -51,8 +51,8 @@ func CheckLoopback(addr string) error {
 		return fmt.Errorf("%w: %q is no host and port; give one such as 127.0.0.1:8080", ErrNotLoopback, addr)
 	}
 	if !loopback(host) {
-		return fmt.Errorf("%w: %q would let other hosts in, and there is no authentication; listen on 127.0.0.1:PORT, or "+
-			"configure auth", ErrNotLoopback, addr)
+		return fmt.Errorf("%w: %q would let other hosts in, and there is no authentication; listen on 127.0.0.1:PORT",
+			ErrNotLoopback, addr)
 	}
 	return nil
 }

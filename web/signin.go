@@ -53,7 +53,10 @@ func (s *Server) cookieToken(r *http.Request) (string, error) {
 	default:
 		// Every browser says where such a request comes from, in the one way or the other.
 		if len(origins) == 0 && r.Header.Get("Sec-Fetch-Site") != "same-origin" {
-			return "", foreignProblem()
+			p := foreignProblem()
+			p.detail = "It cannot be told whether the request, which comes with a cookie, comes from a page of this server."
+			p.action = "Send it from a page of this server; from a program, with the token as Authorization: Bearer TOKEN."
+			return "", p
 		}
 	}
 	return all[0].Value, nil

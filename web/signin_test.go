@@ -181,6 +181,9 @@ func TestSignIn_Forged(t *testing.T) {
 			}
 		}
 	}
+	if a := s.do("PUT", ns+"/items/"+s.id("x"), "", cookie...); !strings.Contains(a.body, "Authorization: Bearer TOKEN") {
+		t.Errorf("a program that sends a cookie is told %s", a.body)
+	}
 	// Two of the name: one was put there by somebody else.
 	s.do("GET", ns+"/items", "", "Cookie", "indexd="+tokens["root"]+"; indexd=x").want(http.StatusUnauthorized)
 	// A header that is none of ours is not made good by a cookie.

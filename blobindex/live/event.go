@@ -39,7 +39,7 @@ type Event struct {
 
 // digest is the part of an event's id that names the shape.
 func digest(req blobindex.CardsRequest) string {
-	sum := sha256.Sum256(fmt.Appendf(nil, "%d %d %q %q", req.Limit, req.Recent, req.Subkey, req.Owner))
+	sum := sha256.Sum256(fmt.Appendf(nil, "%d %d %t %q %q", req.Limit, req.Recent, req.Timeline, req.Subkey, req.Owner))
 	return hex.EncodeToString(sum[:6])
 }
 

@@ -19,14 +19,10 @@ type Stats struct {
 	Clock  blobindex.Clock
 	// Age is how long ago the last good listing ended, by the host's clock.
 	Age time.Duration
-	// Interval is the time from one listing to the next, as things are.
-	Interval time.Duration
 	// StaleSince is when the view became stale, zero if it is not; Cause is why.
 	StaleSince time.Time
 	Cause      error
 	Streams    int
-	Shapes     int // that have streams
-	Overlay    int // keys that are shown before a listing has them
 }
 
 // Stats tell about the views that are open, by index and namespace. They make no request.
@@ -59,13 +55,7 @@ func (h *Hub) Streams() int {
 func (v *view) stats() (s Stats, open bool) {
 	v.mu.Lock()
 	s = Stats{
-		Index: v.n.Index().Name(), Namespace: v.n.Name(), Interval: v.interval, StaleSince: v.since, Cause: v.cause,
-		Streams: v.streams, Overlay: len(v.overlay),
-	}
-	for _, sh := range v.shapes {
-		if sh.streams > 0 {
-			s.Shapes++
-		}
+		Index: v.n.Index().Name(), Namespace: v.n.Name(), StaleSince: v.since, Cause: v.cause, Streams: v.streams,
 	}
 	open, listed := v.open, v.base != nil
 	if listed {
@@ -95,10 +85,7 @@ const (
 type Observation struct {
 	Kind             Happening
 	Index, Namespace string
-	// Of a listing:
-	Took time.Duration
-	Cost blobindex.Cost
-	Err  error
+	Err              error // of a listing
 }
 
 func (h *Hub) observe(v *view, o Observation) {

@@ -300,7 +300,7 @@ func (v *view) finish(l *listing, s *blobindex.Snapshot, err, ended error) {
 	if err != nil {
 		v.h.opt.Log.Warn("listing failed", "index", v.n.Index().Name(), "namespace", v.n.Name(), "error", err)
 	}
-	v.h.observe(v, Observation{Kind: Listed, Took: now.Sub(l.began), Cost: l.cost, Err: err})
+	v.h.observe(v, Observation{Kind: Listed, Err: err})
 }
 
 // succeed takes over a good listing. The lock is held.

@@ -36,8 +36,8 @@ type Verdict struct {
 	Broken   []Finding `json:"broken"`   // the findings that are no
 }
 
-// err is nil for a usable bucket.
-func (v Verdict) err() error {
+// Err is nil for a usable bucket, else what Usable returns of the verdict.
+func (v Verdict) Err() error {
 	if v.Usable {
 		return nil
 	}
@@ -86,7 +86,7 @@ func UsableAt(ctx context.Context, site Site, opts *Options) (Verdict, error) {
 	}
 	if v, ok := r.remembered(ctx); ok {
 		r.unquote(v.Unquoted)
-		return v, v.err()
+		return v, v.Err()
 	}
 	err := r.all(ctx, decisiveSteps())
 	var v Verdict
@@ -95,7 +95,7 @@ func UsableAt(ctx context.Context, site Site, opts *Options) (Verdict, error) {
 	}
 	if err == nil {
 		if v, err = r.verdict(ctx); err == nil {
-			err = errors.Join(r.keep(ctx, v), v.err())
+			err = errors.Join(r.keep(ctx, v), v.Err())
 		}
 	}
 	_, err = r.end(ctx, err)
@@ -107,9 +107,6 @@ func UsableAt(ctx context.Context, site Site, opts *Options) (Verdict, error) {
 func Remembered(ctx context.Context, store cas.Store) (Verdict, bool) {
 	return newRun([]Site{{Store: store}}, nil).remembered(ctx)
 }
-
-// Err is what Usable returns of the verdict.
-func (v Verdict) Err() error { return v.err() }
 
 // remembered is the verdict that is stored, if it can be relied on. Whatever else is there is written over.
 func (r *run) remembered(ctx context.Context) (v Verdict, ok bool) {

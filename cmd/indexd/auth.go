@@ -98,6 +98,14 @@ func (s *settings) gate(indexes []*blobindex.Index, log *slog.Logger) (*auth.Gat
 	return g, nil
 }
 
+// issuerErr tells whether the gate's issuer answers; nil where no JWTs are taken.
+func (s *settings) issuerErr(gate *auth.Gate) func() error {
+	if s.Auth == nil || s.Auth.OIDC == nil {
+		return nil
+	}
+	return gate.IssuerErr
+}
+
 func (a *authSettings) config(indexes []*blobindex.Index) (auth.Config, error) {
 	cfg := auth.Config{Rate: auth.Rate(a.Rate)}
 	for i, t := range a.Tokens {

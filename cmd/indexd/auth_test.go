@@ -144,6 +144,9 @@ func TestAuthDocs(t *testing.T) {
 		if err != nil || g == nil {
 			t.Fatalf("%v: %s", err, yaml)
 		}
+		if got, want := s.issuerErr(g) != nil, strings.Contains(yaml, "issuer:"); got != want {
+			t.Errorf("/readyz tells of an issuer: %t, want %t", got, want)
+		}
 		g.Close()
 	}
 	if shown != 2 {

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -62,6 +63,9 @@ func TestDeploy_Systemd(t *testing.T) {
 		t.Errorf("%d sections", sections)
 	}
 	takesFlags(t, strings.Fields(started))
+	if strings.Contains(started, "--") {
+		t.Errorf("%q: a flag comes before what people configure", started)
+	}
 	if analyze, err := exec.LookPath("systemd-analyze"); err == nil {
 		// With a program that is there, in the place of ours.
 		unit := strings.ReplaceAll(deployed(t, "indexd.service"), "/usr/local/bin/indexd", must(os.Executable())(t))
@@ -79,7 +83,7 @@ func TestDeploy_Systemd(t *testing.T) {
 }
 
 // TestDeploy_Kubernetes: each document can be read, the arguments are taken, the probes ask what is answered, under a name that
-// is, and the configuration has keys that are known.
+// is, and with the configuration as it stands serve starts.
 func TestDeploy_Kubernetes(t *testing.T) {
 	kinds := map[string]map[string]any{}
 	for _, doc := range strings.Split(deployed(t, "kubernetes.yaml"), "\n---\n") {
@@ -121,6 +125,18 @@ func TestDeploy_Kubernetes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if err := s.checkListen(); err != nil {
+		t.Error(err)
+	}
+	indexes, err := s.indexes(wiring{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	gate, err := s.gate(indexes, a.log(slog.LevelInfo))
+	if err != nil || gate == nil {
+		t.Fatalf("who may come in: %v", err)
+	}
+	defer gate.Close()
 	ports := at(container, "ports").([]any)
 	listens := []string{s.Listen, args[slices.Index(args, "--metrics-listen")+1]}
 	for i, name := range []string{"http", "metrics"} {
@@ -133,7 +149,7 @@ func TestDeploy_Kubernetes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h, err := web.New([]*blobindex.Index{x}, readiness(membucket.New(nil)), nil)
+	h, err := web.New([]*blobindex.Index{x}, readiness(membucket.New(nil)), &web.Options{Auth: gate, PublicURL: s.PublicURL})
 	if err != nil {
 		t.Fatal(err)
 	}

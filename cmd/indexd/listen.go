@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -40,11 +41,14 @@ func checkAddress(addr string) error {
 
 // checkListen is that of the address to serve on, which may be any where the configuration says who may come in.
 func (s *settings) checkListen() error {
-	check := checkListen
 	if s.Auth != nil {
-		check = checkAddress
+		return s.blame("listen", checkAddress(s.Listen))
 	}
-	return s.blame("listen", check(s.Listen))
+	err := checkListen(s.Listen)
+	if errors.Is(err, web.ErrNotLoopback) {
+		err = usagef("%w, or configure auth", err)
+	}
+	return s.blame("listen", err)
 }
 
 func (s *settings) listen(ctx context.Context) (net.Listener, error) {
@@ -78,8 +82,8 @@ func listenOn(ctx context.Context, flag, addr string) (net.Listener, error) {
 }
 
 // serveHTTP serves until ctx ends. Then it tells so on /readyz, and goes on for drainTime if somebody watches that; lets go of
-// the address; ends the streams; lets the requests under way end; and cuts them off shutdownTime after ctx has ended. Beside it the side is
-// served, to the very end.
+// the address; ends the streams; lets the requests under way end; and cuts them off shutdownTime after ctx has ended. Beside it
+// the side is served, to the very end.
 func serveHTTP(ctx context.Context, l net.Listener, h *web.Server, log *slog.Logger, beside *side) error {
 	base, cut := context.WithCancel(context.WithoutCancel(ctx))
 	defer cut()

@@ -9,7 +9,6 @@ import (
 	"github.com/blobindex/indexd/blobindex"
 	"github.com/blobindex/indexd/cas"
 	"github.com/blobindex/indexd/web"
-	"github.com/blobindex/indexd/web/auth"
 )
 
 // The kinds of checks of our own; see openapi.yaml.
@@ -21,14 +20,14 @@ const (
 )
 
 // checks are what /readyz of a server tells of beside the bucket. They ask nothing of the store, and none is needed: items are
-// registered and shown without.
-func checks(t *trial, indexes []*blobindex.Index, gate *auth.Gate) []web.Check {
+// registered and shown without. issuer is that of settings.issuerErr.
+func checks(t *trial, indexes []*blobindex.Index, issuer func() error) []web.Check {
 	all := []web.Check{
 		{Name: "cas", Do: func(context.Context) (string, error) { return t.found() }},
 		{Name: "rules", Do: func(context.Context) (string, error) { return rulesKind(indexes) }},
 	}
-	if gate != nil {
-		all = append(all, web.Check{Name: "issuer", Do: func(context.Context) (string, error) { return "", gate.IssuerErr() }})
+	if issuer != nil {
+		all = append(all, web.Check{Name: "issuer", Do: func(context.Context) (string, error) { return "", issuer() }})
 	}
 	return all
 }

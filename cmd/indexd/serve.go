@@ -64,17 +64,8 @@ requests are taken, and those under way end. A second signal ends it at once.`,
 }
 
 func (a *app) serve(cmd *cobra.Command, reconfigure bool, maxUpload int64) error {
-	if maxUpload <= 0 {
-		return badMaxUpload(maxUpload)
-	}
-	s, err := a.settings(cmd)
+	s, err := a.serveSettings(cmd, maxUpload)
 	if err != nil {
-		return err
-	}
-	if err := s.checkListen(); err != nil {
-		return err
-	}
-	if err := s.checkMetricsListen(); err != nil {
 		return err
 	}
 	b, err := parseBucket(s.Bucket, serving)
@@ -142,7 +133,7 @@ func (a *app) serve(cmd *cobra.Command, reconfigure bool, maxUpload int64) error
 	defer passes.end()
 	handler, err = web.New(indexes, readiness(b), &web.Options{
 		Live:   &live.Options{Observe: counts.Observe},
-		Checks: checks(trial, indexes, gate), Metrics: counts.Handler(), Observe: observed(counts),
+		Checks: checks(trial, indexes, s.issuerErr(gate)), Metrics: counts.Handler(), Observe: observed(counts),
 		Log: log, Prices: b.prices(), Notice: func() string { return rulesNotice(indexes) },
 		Manifests: &web.Manifests{Store: b, Usable: trial.within(changeWait), MaxUpload: maxUpload},
 		Prune:     passes.run,
@@ -167,8 +158,19 @@ func (a *app) serve(cmd *cobra.Command, reconfigure bool, maxUpload int64) error
 	return serveHTTP(cmd.Context(), l, handler, log, metricsSide(scraped, counts))
 }
 
-func badMaxUpload(n int64) error {
-	return usagef("--max-upload is %d; give the bytes that one upload may have, such as %d", n, web.DefaultMaxUpload)
+// serveSettings reads what serve is told, and tries no more of it than can be seen from here. Every error is a usage error.
+func (a *app) serveSettings(cmd *cobra.Command, maxUpload int64) (*settings, error) {
+	if maxUpload <= 0 {
+		return nil, usagef("--max-upload is %d; give the bytes that one upload may have, such as %d", maxUpload, web.DefaultMaxUpload)
+	}
+	s, err := a.settings(cmd)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.checkListen(); err != nil {
+		return nil, err
+	}
+	return s, s.checkMetricsListen()
 }
 
 // readiness tells whether the bucket can be listed, by listing what is never there.

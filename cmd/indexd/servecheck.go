@@ -36,17 +36,8 @@ func (r *rehearsal) found(sign probe.Answer, what string, status int, format str
 // each index, and what was found of conditional writes; it makes nothing, and writes nothing. Wrong settings are usage errors, as
 // of serve itself.
 func (a *app) checkServe(cmd *cobra.Command, reconfigure bool, maxUpload int64) error {
-	if maxUpload <= 0 {
-		return badMaxUpload(maxUpload)
-	}
-	s, err := a.settings(cmd)
+	s, err := a.serveSettings(cmd, maxUpload)
 	if err != nil {
-		return err
-	}
-	if err := s.checkListen(); err != nil {
-		return err
-	}
-	if err := s.checkMetricsListen(); err != nil {
 		return err
 	}
 	b, err := parseBucket(s.Bucket, serving)
@@ -93,20 +84,20 @@ func (a *app) checkServe(cmd *cobra.Command, reconfigure bool, maxUpload int64) 
 	return nil
 }
 
-// addresses tries whether they can be listened on, and lets go of them again.
+// addresses tries whether they can be listened on, both at once as serve does, and lets go of them again.
 func (r *rehearsal) addresses(ctx context.Context, s *settings) {
-	one := func(what, addr string, listen func() (net.Listener, error)) {
+	one := func(what, addr string, listen func() (net.Listener, error)) (release func()) {
 		l, err := listen()
 		if err != nil {
 			r.found(probe.No, what, exitFailed, "%v", err)
-			return
+			return func() {}
 		}
-		l.Close()
 		r.found(probe.Yes, what, exitDone, "%s can be listened on", addr)
+		return func() { l.Close() }
 	}
-	one("listen", s.Listen, func() (net.Listener, error) { return s.listen(ctx) })
+	defer one("listen", s.Listen, func() (net.Listener, error) { return s.listen(ctx) })()
 	if s.MetricsListen != "" {
-		one("metrics-listen", s.MetricsListen, func() (net.Listener, error) { return listenOn(ctx, "metrics-listen", s.MetricsListen) })
+		defer one("metrics-listen", s.MetricsListen, func() (net.Listener, error) { return listenOn(ctx, "metrics-listen", s.MetricsListen) })()
 	}
 }
 

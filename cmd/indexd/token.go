@@ -69,6 +69,9 @@ func (a *app) tokenNew(f tokenFlags, asJSON bool) error {
 		return err
 	}
 	grant := auth.Grant{Role: auth.Role(f.role), Index: f.index, Namespace: f.namespace}
+	if err := grant.Check(); err != nil {
+		return &statusError{exitUsage, err}
+	}
 	token := auth.Mint()
 	t := tokenJSON{Token: token, Name: f.name, SHA256: auth.HashOf(token).String(), Grants: []grantJSON{{f.role, f.index, f.namespace}}}
 	var expires time.Time
@@ -81,7 +84,7 @@ func (a *app) tokenNew(f tokenFlags, asJSON bool) error {
 		{Name: f.name, Hash: auth.HashOf(token), Expires: expires, Grants: []auth.Grant{grant}},
 	}}, nil)
 	if err != nil {
-		return usagef("%s", strings.TrimPrefix(err.Error(), fmt.Sprintf("tokens[0] (%.100q): ", f.name)))
+		return usagef("--name: %s", strings.TrimPrefix(err.Error(), fmt.Sprintf("tokens[0] (%.100q): ", f.name)))
 	}
 	g.Close()
 	if asJSON {

@@ -129,6 +129,9 @@ func TestChecks(t *testing.T) {
 	trial := newTrial(t.Context(), func(context.Context) error { return answer })
 	defer trial.end()
 	all := checks(trial, nil, nil)
+	if more := checks(trial, nil, func() error { return nil }); len(more) != len(all)+1 || more[len(all)].Name != "issuer" {
+		t.Errorf("with an issuer: %v", more)
+	}
 	kinds := func() (s string) {
 		for _, c := range all {
 			kind, err := c.Do(t.Context())

@@ -1,6 +1,7 @@
 package auth
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -23,7 +24,7 @@ type Grant struct {
 // Check returns an error that says what is wrong with a grant, and what to do.
 func (g Grant) Check() error {
 	if g.Role == "" {
-		return fmt.Errorf("auth: the grant has no role; give reader, producer, janitor or admin")
+		return errors.New("auth: the grant has no role; give reader, producer, janitor or admin")
 	}
 	if _, err := ParseRole(string(g.Role)); err != nil {
 		return err

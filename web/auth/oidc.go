@@ -49,7 +49,8 @@ func (o *OIDC) check() error {
 		return err
 	}
 	if o.Audience == "" {
-		return errors.New("auth: it has no audience; without one a token that was made for any other service would be taken here")
+		return errors.New("auth: it has no audience; without one a token that was made for any other service would be taken here; give what " +
+			"its tokens have in aud")
 	}
 	if len(o.Algorithms) == 0 {
 		o.Algorithms = []string{string(jose.RS256), string(jose.ES256)}
@@ -57,7 +58,7 @@ func (o *OIDC) check() error {
 	for _, a := range o.Algorithms {
 		if !slices.Contains(signatures, jose.SignatureAlgorithm(a)) {
 			return fmt.Errorf("auth: the algorithm %.40q is not taken: whoever can check its signatures could make them, or it is not "+
-				"known; choose of %v", a, signatures)
+				"known; choose among %v", a, signatures)
 		}
 	}
 	if o.NameClaim == "" {

@@ -25,10 +25,10 @@ type Metrics struct {
 	registry *prometheus.Registry
 	now      func() time.Time
 
-	store    storeMetrics
-	http     requestMetrics
-	work     workMetrics
-	handlers http.Handler
+	store   storeMetrics
+	http    requestMetrics
+	work    workMetrics
+	handler http.Handler
 }
 
 // Scrapes are few and cheap; who sends many at once waits for nobody.
@@ -61,14 +61,14 @@ func New(opt *Options) *Metrics {
 	if opt.Views != nil {
 		m.registry.MustRegister(viewCollector{opt.Views})
 	}
-	m.handlers = promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{
+	m.handler = promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{
 		Registry: m.registry, MaxRequestsInFlight: maxScrapes, Timeout: scrapeTimeout, EnableOpenMetrics: true,
 	})
 	return m
 }
 
 // Handler answers scrapes, whatever their path and method. Who may scrape is for others to say.
-func (m *Metrics) Handler() http.Handler { return m.handlers }
+func (m *Metrics) Handler() http.Handler { return m.handler }
 
 // Gatherer is for tests, and for those who send the metrics on.
 func (m *Metrics) Gatherer() prometheus.Gatherer { return m.registry }
