@@ -24,9 +24,9 @@ import (
 func TestPasses_Counted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScene(t)
-		var told []string
+		tells := make(chan string, 10)
 		s.passes.count = func(index string, r janitor.Report, err error) {
-			told = append(told, fmt.Sprintf("%s %d %d %t", index, r.Term, total(r.Deleted), errors.Is(err, lease.ErrHeld)))
+			tells <- fmt.Sprintf("%s %d %d %t", index, r.Term, total(r.Deleted), errors.Is(err, lease.ErrHeld))
 		}
 		s.stale(2)
 		for _, dry := range []bool{true, false} {
@@ -45,9 +45,16 @@ func TestPasses_Counted(t *testing.T) {
 			t.Fatal(err)
 		}
 		s.passes.schedule(s.index, 5*time.Minute)
-		time.Sleep(5 * time.Minute)
-		s.stop()
+		var told []string
+		for range 3 {
+			told = append(told, <-tells)
+		}
+		s.stop() // before the scheduler's second pass, whenever its first one was
 		s.passes.end()
+		close(tells)
+		for more := range tells {
+			told = append(told, more)
+		}
 		if want := []string{"running 1 2 false", "running 0 0 true", "running 3 0 false"}; !slices.Equal(told, want) {
 			t.Errorf("told %q, want %q", told, want)
 		}
