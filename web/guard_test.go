@@ -128,6 +128,7 @@ type walls struct {
 	*site
 	tokens map[string]string
 	log    *lockedText
+	seen   chan web.Request // as metrics are told of requests
 	there  aim
 	absent []aim
 }
@@ -140,7 +141,7 @@ func newWalls(t *testing.T) *walls {
 		}
 		return all
 	}
-	w := &walls{log: &lockedText{}}
+	w := &walls{log: &lockedText{}, seen: make(chan web.Request, 10_000)}
 	tokens, opt := guards(t, map[string][]auth.Grant{
 		"root": all(auth.Admin), "reader": all(auth.Reader), "producer": all(auth.Producer), "janitor": all(auth.Janitor),
 		"expired": all(auth.Admin), "neighbour": admin(auth.All, "team2", "tea", "TEAM", "team_", "2"),
@@ -150,6 +151,7 @@ func newWalls(t *testing.T) *walls {
 	w.tokens = tokens
 	w.site = newSite(t, opt, func(o *web.Options) {
 		o.Log = slog.New(slog.NewJSONHandler(w.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
+		o.Observe = func(r web.Request) { w.seen <- r }
 	})
 	root := bearer(tokens["root"])
 	added := w.upload("PUT", models+"/"+w.id("x"), append(root, create...), file("f", "body")).want(http.StatusCreated)
@@ -170,6 +172,9 @@ func (w *walls) reset() {
 	w.count.Reset()
 	w.docs.reset()
 	w.log.take()
+	for len(w.seen) > 0 {
+		<-w.seen
+	}
 }
 
 // openRoutes are the routes that ask nothing of their callers. Whoever adds one says so here.
@@ -357,6 +362,14 @@ func (w *walls) same(first **answer, a answer, what string) {
 func (w *walls) nothingTold() {
 	w.t.Helper()
 	w.wantAll(fakes.Counts{}, 0, 0)
+	if len(w.seen) == 0 {
+		w.t.Error("no request was observed: the test looks at the wrong place")
+	}
+	for len(w.seen) > 0 {
+		if r := <-w.seen; r.Route != "" && r.Status != http.StatusSeeOther {
+			w.t.Errorf("metrics are told of %s, which was refused with %d", r.Route, r.Status)
+		}
+	}
 	log := w.log.take()
 	for _, line := range strings.Split(log, "\n") {
 		line = strings.NewReplacer(`"principal":"elsewhere"`, "", "/namespaces", "", "manifests", "", ":namespace", "").Replace(line)

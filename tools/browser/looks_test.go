@@ -97,6 +97,15 @@ func TestScreenshots(t *testing.T) {
 		b.prefers("prefers-color-scheme", shot.scheme)
 		b.open(s.url + shot.path)
 		b.until("it is live", pulse+` === "live"`)
+		loaded := value[[]string](b, `performance.getEntriesByType("resource").map(e => e.name)`)
+		if len(loaded) < 4 { // style, icon, scripts
+			t.Errorf("%s: only %q was loaded", shot.name, loaded)
+		}
+		for _, from := range loaded {
+			if !strings.HasPrefix(from, s.url+"/") {
+				t.Errorf("%s: %s was loaded from elsewhere", shot.name, from)
+			}
+		}
 		b.keep(shot.name)
 	}
 }
