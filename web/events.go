@@ -69,23 +69,34 @@ func (s *Server) GetEvents(ctx context.Context, r api.GetEventsRequestObject) (a
 	if r.Params.LastEventID != nil {
 		last = *r.Params.LastEventID
 	}
-	wait, cancel := context.WithTimeout(ctx, s.opt.Timeout)
-	defer cancel()
-	stream, err := s.hub.Subscribe(wait, n, cardsRequest(r.Params.Limit, r.Params.Subkey, r.Params.Owner), last)
+	req, err := n.Check(cardsRequest(r.Params.Limit, r.Params.Subkey, r.Params.Owner))
 	if err != nil {
 		return nil, storeProblem(err, reads)
 	}
-	return &eventStream{ctx, stream}, nil
+	release, err := s.shares.take(ctx, n, req)
+	if err != nil {
+		return nil, err
+	}
+	wait, cancel := context.WithTimeout(ctx, s.opt.Timeout)
+	defer cancel()
+	stream, err := s.hub.Subscribe(wait, n, req, last)
+	if err != nil {
+		release()
+		return nil, storeProblem(err, reads)
+	}
+	return &eventStream{ctx, stream, release}, nil
 }
 
 // An eventStream is the answer that events are.
 type eventStream struct {
-	ctx    context.Context // the request's
-	stream *live.Stream
+	ctx     context.Context // the request's
+	stream  *live.Stream
+	release func() // of the caller's share
 }
 
 // VisitGetEventsResponse writes events until the client, the stream, or the right to it has come to its end.
 func (a *eventStream) VisitGetEventsResponse(w http.ResponseWriter) error {
+	defer a.release()
 	defer a.stream.Close()
 	h := w.Header()
 	h.Set("Content-Type", "text/event-stream")
