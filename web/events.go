@@ -62,36 +62,43 @@ func lasting(next echo.HandlerFunc) echo.HandlerFunc {
 
 // events is GET …/events. What a stream stands on for as long as it lasts is kept small: the rest is done in calls that return.
 func (s *Server) events(c echo.Context) error {
-	stream, err := s.subscribe(c)
+	stream, release, err := s.subscribe(c)
 	if err != nil {
 		return err
 	}
+	defer release()
 	defer stream.Close()
 	return follow(c.Request().Context(), stream, newEventWriter(c.Response()))
 }
 
-// subscribe waits for a view no longer than a request may take.
-func (s *Server) subscribe(c echo.Context) (*live.Stream, error) {
+// subscribe waits for a view no longer than a request may take. release gives back what the stream takes of its caller's share.
+func (s *Server) subscribe(c echo.Context) (stream *live.Stream, release func(), err error) {
 	var names [2]string
 	for i, param := range []string{"index", "namespace"} {
-		var err error
 		if names[i], err = pathName(c, param); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 	}
 	_, n, err := s.namespace(names[0], names[1])
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	limit, _ := strconv.Atoi(c.QueryParam("limit")) // a number, or not there
-	req := blobindex.CardsRequest{Limit: limit, Subkey: c.QueryParam("subkey"), Owner: c.QueryParam("owner")}
-	wait, cancel := context.WithTimeout(c.Request().Context(), s.opt.Timeout)
-	defer cancel()
-	stream, err := s.hub.Subscribe(wait, n, req, c.Request().Header.Get("Last-Event-ID"))
+	req, err := n.Check(blobindex.CardsRequest{Limit: limit, Subkey: c.QueryParam("subkey"), Owner: c.QueryParam("owner")})
 	if err != nil {
-		return nil, storeProblem(err, reads)
+		return nil, nil, storeProblem(err, reads)
 	}
-	return stream, nil
+	ctx := c.Request().Context()
+	if release, err = s.shares.take(ctx, n, req); err != nil {
+		return nil, nil, err
+	}
+	wait, cancel := context.WithTimeout(ctx, s.opt.Timeout)
+	defer cancel()
+	if stream, err = s.hub.Subscribe(wait, n, req, c.Request().Header.Get("Last-Event-ID")); err != nil {
+		release()
+		return nil, nil, storeProblem(err, reads)
+	}
+	return stream, release, nil
 }
 
 // follow writes events until the client, the stream, or the right to it has come to its end.

@@ -86,6 +86,7 @@ type Server struct {
 	bodies  bodyMemory
 	secured http.Header // of every answer
 	hub     *live.Hub
+	shares  *streamShares
 	shelf   *shelf   // nil: there are no manifests
 	gallery *gallery // nil: there are no snapshots
 
@@ -154,7 +155,8 @@ func New(indexes []*blobindex.Index, ready func(context.Context) error, opt *Opt
 		s.checks = append(s.checks, &checker{Check: c, s: s})
 	}
 	s.secured = secure()
-	s.hub = live.New(s.sharing())
+	sharing := s.sharing()
+	s.hub, s.shares = live.New(sharing), newStreamShares(sharing)
 	s.shelf = newShelf(s.opt.Manifests, s.opt.Now)
 	s.gallery = newGallery(s.opt.Snapshots, s.opt.Now)
 	s.route()
