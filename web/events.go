@@ -23,8 +23,10 @@ const (
 	// heartbeat is the longest silence: proxies give up after a minute of it, and so is a client noticed that has vanished.
 	heartbeat = 12 * time.Second
 	// eventTimeout is how long one write may take. What is on its way to a client that does not read waits in buffers of the
-	// system, so that it is noticed when these are full.
-	eventTimeout = 10 * time.Second
+	// system, so that it is noticed when these are full. It is less than what a shutdown leaves, which waits for such a write, and
+	// then for what is said at the end, which may take endTimeout.
+	eventTimeout = 3 * time.Second
+	endTimeout   = time.Second
 	// A client connects again after a time between these, so that not all of them come at once when a server is back.
 	shortestRetry, longestRetry = time.Second, 4 * time.Second
 )
@@ -114,6 +116,7 @@ func (a *eventStream) VisitGetEventsResponse(w http.ResponseWriter) error {
 		more, err := a.drain(out)
 		switch {
 		case errors.Is(err, live.ErrClosed) || errors.Is(err, live.ErrSlow):
+			out.timeout = endTimeout
 			_ = out.write([]byte(": connect again\n\n"))
 			_ = out.flush()
 			return nil
@@ -155,8 +158,9 @@ func (a *eventStream) drain(out *eventWriter) (<-chan struct{}, error) {
 // An eventWriter gives each write a deadline of its own. Between the writes there is none: over HTTP/2 it would end the stream
 // though nothing is being written.
 type eventWriter struct {
-	w  http.ResponseWriter
-	rc *http.ResponseController
+	w       http.ResponseWriter
+	rc      *http.ResponseController
+	timeout time.Duration
 }
 
 func newEventWriter(w http.ResponseWriter) *eventWriter {
@@ -164,11 +168,11 @@ func newEventWriter(w http.ResponseWriter) *eventWriter {
 	if r, ok := w.(*echo.Response); ok {
 		inner = r.Writer // whose Flush has an error
 	}
-	return &eventWriter{w, http.NewResponseController(inner)}
+	return &eventWriter{w, http.NewResponseController(inner), eventTimeout}
 }
 
 func (e *eventWriter) write(p []byte) error {
-	_ = e.rc.SetWriteDeadline(time.Now().Add(eventTimeout))
+	_ = e.rc.SetWriteDeadline(time.Now().Add(e.timeout))
 	_, err := e.w.Write(p)
 	return err
 }
