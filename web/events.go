@@ -24,8 +24,10 @@ const (
 	// heartbeat is the longest silence: proxies give up after a minute of it, and so is a client noticed that has vanished.
 	heartbeat = 12 * time.Second
 	// eventTimeout is how long one write may take. What is on its way to a client that does not read waits in buffers of the
-	// system, so that it is noticed when these are full.
-	eventTimeout = 10 * time.Second
+	// system, so that it is noticed when these are full. It is less than what a shutdown leaves, which waits for such a write, and
+	// then for what is said at the end, which may take endTimeout.
+	eventTimeout = 3 * time.Second
+	endTimeout   = time.Second
 	// A client connects again after a time between these, so that not all of them come at once when a server is back.
 	shortestRetry, longestRetry = time.Second, 4 * time.Second
 )
@@ -112,6 +114,7 @@ func follow(ctx context.Context, stream *live.Stream, out *eventWriter) error {
 		more, err := drain(ctx, stream, out)
 		switch {
 		case errors.Is(err, live.ErrClosed) || errors.Is(err, live.ErrSlow):
+			out.timeout = endTimeout
 			_ = out.write([]byte(": connect again\n\n"))
 			_ = out.flush()
 			return nil
@@ -153,8 +156,9 @@ func drain(ctx context.Context, stream *live.Stream, out *eventWriter) (<-chan s
 // An eventWriter gives each write a deadline of its own. Between the writes there is none: over HTTP/2 it would end the stream
 // though nothing is being written.
 type eventWriter struct {
-	w  http.ResponseWriter
-	rc *http.ResponseController
+	w       http.ResponseWriter
+	rc      *http.ResponseController
+	timeout time.Duration
 }
 
 func newEventWriter(w http.ResponseWriter) *eventWriter {
@@ -162,7 +166,7 @@ func newEventWriter(w http.ResponseWriter) *eventWriter {
 	if r, ok := w.(*echo.Response); ok {
 		inner = r.Writer // whose Flush has an error
 	}
-	return &eventWriter{w, http.NewResponseController(inner)}
+	return &eventWriter{w, http.NewResponseController(inner), eventTimeout}
 }
 
 // begin writes the header, and when to connect again.
@@ -177,7 +181,7 @@ func (e *eventWriter) begin() error {
 }
 
 func (e *eventWriter) write(p []byte) error {
-	_ = e.rc.SetWriteDeadline(time.Now().Add(eventTimeout))
+	_ = e.rc.SetWriteDeadline(time.Now().Add(e.timeout))
 	_, err := e.w.Write(p)
 	return err
 }
