@@ -86,7 +86,9 @@ func (s *Server) GetEvents(ctx context.Context, r api.GetEventsRequestObject) (a
 		release()
 		return nil, storeProblem(err, reads)
 	}
-	return &eventStream{ctx, stream, release}, nil
+	p := caller(ctx)
+	over := func() bool { return p != nil && !p.Expires.IsZero() && !s.opt.Now().Before(p.Expires) }
+	return &eventStream{ctx, stream, release, over}, nil
 }
 
 // An eventStream is the answer that events are.
@@ -94,6 +96,9 @@ type eventStream struct {
 	ctx     context.Context // the request's
 	stream  *live.Stream
 	release func() // of the caller's share
+	// over reports whether the token has expired. The context ends with it as well, but by a timer, which stands still while the host
+	// is suspended, and does not know that its clock was set.
+	over func() bool
 }
 
 // VisitGetEventsResponse writes events until the client, the stream, or the right to it has come to its end.
@@ -112,7 +117,7 @@ func (a *eventStream) VisitGetEventsResponse(w http.ResponseWriter) error {
 	if err := out.write([]byte("retry: " + strconv.FormatInt(retry.Milliseconds(), 10) + "\n\n")); err != nil {
 		return notTaken(err)
 	}
-	for {
+	for !a.over() {
 		more, err := a.drain(out)
 		switch {
 		case errors.Is(err, live.ErrClosed) || errors.Is(err, live.ErrSlow):
@@ -137,6 +142,7 @@ func (a *eventStream) VisitGetEventsResponse(w http.ResponseWriter) error {
 			return nil
 		}
 	}
+	return nil
 }
 
 // drain writes the events that there are, and returns what to wait for.
