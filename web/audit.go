@@ -33,11 +33,15 @@ func (s *Server) audit(c echo.Context, p *auth.Principal, names bool, err error)
 	s.log.LogAttrs(c.Request().Context(), slog.LevelInfo, "audit", line...)
 }
 
-// place is what a request names in its path, and the id that was minted for it, which stands where the answer says it is.
+// place is what a request names in its path, and the id that was minted for it, which stands where the answer says it is. What is
+// longer than any name is cut: a caller who is let in must not fill the log with what is refused.
 func place(c echo.Context) []slog.Attr {
 	var all []slog.Attr
 	for _, param := range []string{"index", "namespace", "name", "id"} {
 		if text, err := url.PathUnescape(c.Param(param)); err == nil && text != "" {
+			if len(text) > maxText {
+				text = strings.ToValidUTF8(text[:maxText], "") + "…"
+			}
 			all = append(all, slog.String(param, text))
 		}
 	}

@@ -70,7 +70,7 @@ func (s *Server) events(c echo.Context) error {
 	}
 	defer release()
 	defer stream.Close()
-	return follow(c.Request().Context(), stream, newEventWriter(c.Response()))
+	return s.follow(c.Request().Context(), stream, newEventWriter(c.Response()))
 }
 
 // subscribe waits for a view no longer than a request may take. release gives back what the stream takes of its caller's share.
@@ -104,13 +104,13 @@ func (s *Server) subscribe(c echo.Context) (stream *live.Stream, release func(),
 }
 
 // follow writes events until the client, the stream, or the right to it has come to its end.
-func follow(ctx context.Context, stream *live.Stream, out *eventWriter) error {
+func (s *Server) follow(ctx context.Context, stream *live.Stream, out *eventWriter) error {
 	if err := out.begin(); err != nil {
 		return notTaken(err)
 	}
 	silence := time.NewTimer(heartbeat)
 	defer silence.Stop()
-	for {
+	for !s.expired(ctx) {
 		more, err := drain(ctx, stream, out)
 		switch {
 		case errors.Is(err, live.ErrClosed) || errors.Is(err, live.ErrSlow):
@@ -135,6 +135,14 @@ func follow(ctx context.Context, stream *live.Stream, out *eventWriter) error {
 			return nil
 		}
 	}
+	return nil
+}
+
+// expired reports whether the caller's token has. The context ends with it as well, but by a timer, which stands still while the
+// host is suspended, and does not know that its clock was set.
+func (s *Server) expired(ctx context.Context) bool {
+	p := caller(ctx)
+	return p != nil && !p.Expires.IsZero() && !s.opt.Now().Before(p.Expires)
 }
 
 // drain writes the events that there are, and returns what to wait for.

@@ -628,6 +628,10 @@ func TestAuth_Audit(t *testing.T) {
 	if got, want := audit(a), "principal=ci method=DELETE "+where+"/:id status=403"; got != want {
 		t.Errorf("%s\nwant %s", got, want)
 	}
+	a = s.do("PUT", ns+"/items/"+strings.Repeat("x", 20_000), "", ci...).want(http.StatusBadRequest)
+	if got := audit(a); !strings.Contains(got, strings.Repeat("x", 200)+"… status=400") || len(got) > 500 {
+		t.Errorf("of a long id: %d bytes, %.300s", len(got), got)
+	}
 	if got := audit(s.do("GET", ns+"/cards?subkey=hush", "", ci...).want(http.StatusOK)); got != "" {
 		t.Errorf("reading is told: %s", got)
 	}

@@ -1,10 +1,13 @@
 package web_test
 
 import (
+	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"runtime"
 	"testing"
+	"time"
 
 	"github.com/blobindex/indexd/blobindex/live"
 	"github.com/blobindex/indexd/web"
@@ -63,4 +66,20 @@ func (s *site) opened(path, token string) *http.Response {
 	}
 	res.Body.Close()
 	return res
+}
+
+// TestEvents_ClockSet: a stream ends with its token by the clock of the host, also where that was set, or went on while the host
+// was suspended.
+func TestEvents_ClockSet(t *testing.T) {
+	tokens, guarded := guards(t, map[string][]auth.Grant{"brief": all(auth.Reader), "producer": all(auth.Producer)}, func(c *auth.Config) {
+		c.Tokens[0].Expires = start.Add(time.Hour) // that of brief
+	})
+	s := newSite(t, guarded, briskly)
+	f := s.stream(ns+"/events", bearer(tokens["brief"])...)
+	f.next()
+	s.clock.advance(time.Hour)
+	s.do("PUT", ns+"/items/"+s.id("a"), "", bearer(tokens["producer"])...).want(http.StatusCreated)
+	if e, err := f.read(); !errors.Is(err, io.EOF) {
+		t.Errorf("after its end comes %+v, %v", e, err)
+	}
 }
