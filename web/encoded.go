@@ -12,14 +12,18 @@ import (
 	"github.com/labstack/echo/v4"
 )
 
-// maxBodies is how many answers are kept encoded; when there are more, all are dropped, and made again as they are asked for.
-const maxBodies = 1024
+// Bounds of the answers that are kept encoded. When there are more, all are dropped, and made again as they are asked for.
+const (
+	maxBodies    = 1024
+	maxBodyBytes = 32 << 20 // of all of them
+)
 
 // A bodyMemory keeps the answers to requests for cards as they are on the wire, so that making one is paid for once, by the
 // first of those who look at the same view. Its zero value is empty. It is safe for concurrent use.
 type bodyMemory struct {
 	mu    sync.Mutex
 	known map[bodyPlace]knownBody
+	bytes int // of their bodies
 }
 
 type bodyPlace struct {
@@ -78,8 +82,10 @@ func (m *bodyMemory) keep(at bodyPlace, v blobindex.View, said judged) (cardsAns
 	h.Set("Indexd-Cost", *said.cost)
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if _, ok := m.known[at]; m.known == nil || !ok && len(m.known) >= maxBodies {
-		m.known = make(map[bodyPlace]knownBody)
+	was, ok := m.known[at]
+	m.bytes += buf.Len() - len(was.body)
+	if m.known == nil || !ok && len(m.known) >= maxBodies || m.bytes > maxBodyBytes {
+		m.known, m.bytes = make(map[bodyPlace]knownBody), buf.Len()
 	}
 	m.known[at] = knownBody{sourceOf(v), buf.Bytes(), h}
 	return cardsAnswer{buf.Bytes(), h}, nil

@@ -3,6 +3,7 @@ package web
 import (
 	"fmt"
 	"net/http/httptest"
+	"strings"
 	"testing"
 	"time"
 
@@ -61,6 +62,17 @@ func TestBodies(t *testing.T) {
 		answer(bodyPlace{namespace: fmt.Sprint("n", i)}, view)
 		if len(m.known) > maxBodies {
 			t.Fatalf("%d bodies are kept", len(m.known))
+		}
+	}
+	view.Cards = []blobindex.Card{{ID: "a_1", Title: strings.Repeat("x", maxBodyBytes/10)}}
+	for i := range 30 {
+		answer(bodyPlace{namespace: fmt.Sprint("n", i%15)}, view)
+		total := 0
+		for _, k := range m.known {
+			total += len(k.body)
+		}
+		if total > maxBodyBytes || total != m.bytes {
+			t.Fatalf("bodies of %d bytes are kept, and %d are counted", total, m.bytes)
 		}
 	}
 }
