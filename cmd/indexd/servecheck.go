@@ -72,6 +72,7 @@ func (a *app) checkServe(cmd *cobra.Command, reconfigure bool, maxUpload int64) 
 	for _, p := range publishers {
 		r.directory(p)
 	}
+	r.tokens(s)
 	if err := a.print(table(r.rows)); err != nil {
 		return err
 	}
@@ -176,4 +177,19 @@ func (r *rehearsal) directory(p *publisher) {
 		return
 	}
 	r.found(probe.Yes, what, exitDone, "%s can be read", p.source.dir)
+}
+
+// tokens tells of those that have expired. Their settings have been read before.
+func (r *rehearsal) tokens(s *settings) {
+	if s.Auth == nil {
+		return
+	}
+	for _, t := range s.Auth.Tokens {
+		if t.Expires == nil {
+			continue
+		}
+		if at, err := time.Parse(time.RFC3339, *t.Expires); err == nil && !time.Now().Before(at) {
+			r.found(probe.Unsure, "token "+t.Name, exitDone, "has expired at %s, and lets nobody in", stamp(at))
+		}
+	}
 }
