@@ -116,6 +116,14 @@ func (l *lockedText) Write(p []byte) (int, error) {
 	return l.b.Write(p)
 }
 
+func (l *lockedText) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}
+
+func (l *lockedText) Reset() { l.take() }
+
 func (l *lockedText) take() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()

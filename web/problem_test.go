@@ -1,7 +1,6 @@
 package web_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -322,7 +321,7 @@ func TestProblems(t *testing.T) {
 	for _, r := range refusals() {
 		tested = append(tested, r.code)
 		t.Run(r.code, func(t *testing.T) {
-			var log bytes.Buffer
+			var log lockedText
 			s := newSite(t, logTo(&log))
 			a := r.ask(s)
 			a.problem(r.status, r.code)
@@ -404,12 +403,12 @@ func TestBrokenDirectoriesAreNotTheIDsFault(t *testing.T) {
 	}
 }
 
-func logTo(b *bytes.Buffer) func(*web.Options) {
+func logTo(b *lockedText) func(*web.Options) {
 	return func(o *web.Options) { o.Log = slog.New(slog.NewJSONHandler(b, nil)) }
 }
 
 func TestPanicIsAnAnswer(t *testing.T) {
-	var log bytes.Buffer
+	var log lockedText
 	s := newSite(t, logTo(&log))
 	s.faults.Plan(fakes.Fault{Op: fakes.List, Kind: fakes.Before("panic", func() { panic("secret") })})
 	if a := s.get("/readyz"); strings.Contains(a.body, "secret") {
@@ -437,7 +436,7 @@ func TestRequestsHaveADeadline(t *testing.T) {
 }
 
 func TestLogHasRoutesOnly(t *testing.T) {
-	var log bytes.Buffer
+	var log lockedText
 	s := newSite(t, logTo(&log))
 	s.do("PUT", ns+"/items/"+s.id("hush"), "").want(http.StatusCreated)
 	s.get(ns + "/cards?owner=hush").want(http.StatusOK)

@@ -146,7 +146,7 @@ func TestPrune_Problems(t *testing.T) {
 		{&blobindex.RulesError{Index: "running", Key: "_indexd/index/secret", Err: secret}, 503, "store_unavailable"},
 		{secret, 503, "store_unavailable"},
 	} {
-		var log strings.Builder
+		var log lockedText
 		s := newSite(t, func(o *web.Options) {
 			o.Log = slog.New(slog.NewTextHandler(&log, nil))
 			o.Prune = func(context.Context, *blobindex.Index, *janitor.RunOptions) (janitor.Report, error) {

@@ -1,7 +1,6 @@
 package web_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -46,7 +45,7 @@ func TestReadiness(t *testing.T) {
 		{nil, []web.Check{found("oidc", "", secret, true)}, 503, "not_ready", "store=ok oidc=unavailable"},
 		{secret, []web.Check{found("oidc", "", nil, true)}, 503, "store_unavailable", "store=unavailable oidc=ok"},
 	} {
-		var log bytes.Buffer
+		var log lockedText
 		s := newSite(t)
 		s.serve(readySite(t, func(context.Context) error { return tc.store }, func(o *web.Options) {
 			o.Checks, o.Log = tc.checks, slog.New(slog.NewTextHandler(&log, nil))

@@ -27,7 +27,7 @@ var minted = regexp.MustCompile(`^[0-9a-f]{24}$`)
 
 // TestRequestID: an id that can be used is answered as it came, any other is replaced, and each line of the log has it.
 func TestRequestID(t *testing.T) {
-	var log bytes.Buffer
+	var log lockedText
 	s := newSite(t, logTo(&log))
 	seen := map[string]bool{}
 	for given, taken := range map[string]bool{
@@ -43,7 +43,7 @@ func TestRequestID(t *testing.T) {
 		var line struct {
 			ID string `json:"request_id"`
 		}
-		if err := json.Unmarshal(log.Bytes(), &line); err != nil || line.ID != got {
+		if err := json.Unmarshal([]byte(log.String()), &line); err != nil || line.ID != got {
 			t.Errorf("%q: logged as %q, %v: %s", given, line.ID, err, &log)
 		}
 	}
@@ -65,7 +65,7 @@ func TestRequestID(t *testing.T) {
 // TestObserve: what is told of requests has no value that a client chose, and no route where the client may not come in. Probes and
 // scrapes that find all well are not logged.
 func TestObserve(t *testing.T) {
-	var log bytes.Buffer
+	var log lockedText
 	var got []web.Request
 	s := newSite(t, logTo(&log), func(o *web.Options) { o.Observe = func(r web.Request) { got = append(got, r) } })
 	s.get(ns + "/cards?limit=3")
@@ -84,7 +84,7 @@ func TestObserve(t *testing.T) {
 	for _, path := range []string{"/healthz", "/readyz", "/metrics"} {
 		s.get(path).want(http.StatusOK)
 	}
-	if log.Len() > 0 {
+	if log.String() != "" {
 		t.Errorf("logged: %s", &log)
 	}
 }

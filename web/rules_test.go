@@ -1,7 +1,6 @@
 package web_test
 
 import (
-	"bytes"
 	"log/slog"
 	"net/http"
 	"strings"
@@ -36,7 +35,7 @@ func (s *site) sharing(opt *web.Options) {
 func TestRules_Unreadable(t *testing.T) {
 	s := newSite(t)
 	s.mem.Put(t.Context(), "_indexd/index/_active_runs", strings.NewReader("secret"))
-	var log bytes.Buffer
+	var log lockedText
 	s.sharing(&web.Options{Now: s.clock.now, Log: slog.New(slog.NewTextHandler(&log, nil))})
 	for _, path := range []string{"/cards", "/items", "/recent", "/items/x_1772366400/explain"} {
 		a := s.get(ns + path)
