@@ -1,7 +1,6 @@
 package web_test
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -12,7 +11,6 @@ import (
 	"net/url"
 	"regexp"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -156,7 +154,7 @@ func TestLogHidesWhatClientsChose(t *testing.T) {
 	}
 	for what, ask := range asks {
 		for _, how := range []string{"answered", "failed", "panicked"} {
-			var log lockedLog
+			var log lockedText
 			s := newSite(t)
 			objects := seesKeys{s.count, func(key bucket.Key) error {
 				switch how {
@@ -188,24 +186,6 @@ func TestLogHidesWhatClientsChose(t *testing.T) {
 			}
 		}
 	}
-}
-
-// A lockedLog is a log that may be written to by the goroutines of views.
-type lockedLog struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (l *lockedLog) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.buf.Write(p)
-}
-
-func (l *lockedLog) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.buf.String()
 }
 
 // asked leaves out the lines of the log that are of no request: a shared view names the namespace that it cannot list.
