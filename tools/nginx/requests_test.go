@@ -152,9 +152,9 @@ var hostile = []string{
 	"/ui/..%2f..%2fv1%2findexes",
 }
 
-// TestC54_Traversal: through nginx no path comes out as that of another resource: it is refused, as without nginx, and what
+// TestCase_C54_Traversal: through nginx no path comes out as that of another resource: it is refused, as without nginx, and what
 // is in the bucket stays as it is. What may be in an id comes through as it is.
-func TestC54_Traversal(t *testing.T) {
+func TestCase_C54_Traversal(t *testing.T) {
 	real(t)
 	p, direct, proxied := behind(t)
 	stamp := now()
@@ -192,8 +192,8 @@ func TestC54_Traversal(t *testing.T) {
 	}
 }
 
-// TestC54_PathInProxyPass: why deploy/nginx.conf warns of a path in proxy_pass. If this fails, nginx has changed.
-func TestC54_PathInProxyPass(t *testing.T) {
+// TestCase_C54_PathInProxyPass: why deploy/nginx.conf warns of a path in proxy_pass. If this fails, nginx has changed.
+func TestCase_C54_PathInProxyPass(t *testing.T) {
 	real(t)
 	p := serve(t)
 	addr := proxy(t, func(addr string) string { return withPath(addr, p.addr) })

@@ -141,8 +141,8 @@ func register(direct *site, subkey string) string {
 	return id
 }
 
-// TestC50_Buffering: through nginx with its defaults, and with deploy/nginx.conf, events come at once and uncompressed.
-func TestC50_Buffering(t *testing.T) {
+// TestCase_C50_Buffering: through nginx with its defaults, and with deploy/nginx.conf, events come at once and uncompressed.
+func TestCase_C50_Buffering(t *testing.T) {
 	real(t)
 	_, direct, proxied := behind(t)
 	register(direct, "first")
@@ -163,8 +163,8 @@ func TestC50_Buffering(t *testing.T) {
 // silence is longer than nginx waits for a server by itself, 60 s.
 const silence = 75 * time.Second
 
-// TestC50_Silence: a stream on which nothing happens goes on, with a heartbeat every 15 s at the latest.
-func TestC50_Silence(t *testing.T) {
+// TestCase_C50_Silence: a stream on which nothing happens goes on, with a heartbeat every 15 s at the latest.
+func TestCase_C50_Silence(t *testing.T) {
 	real(t)
 	_, direct, proxied := behind(t)
 	register(direct, "first")
@@ -228,8 +228,8 @@ func TestResume(t *testing.T) {
 	}
 }
 
-// TestC49_Vanished: clients that vanish behind nginx are noticed: nothing of them is left in the server.
-func TestC49_Vanished(t *testing.T) {
+// TestCase_C49_Vanished: clients that vanish behind nginx are noticed: nothing of them is left in the server.
+func TestCase_C49_Vanished(t *testing.T) {
 	real(t)
 	p, direct, proxied := behind(t)
 	register(direct, "first")
