@@ -115,7 +115,7 @@ func (s *Server) follow(ctx context.Context, stream *live.Stream, out *eventWrit
 		switch {
 		case errors.Is(err, live.ErrClosed) || errors.Is(err, live.ErrSlow):
 			out.timeout = endTimeout
-			_ = out.write([]byte(": connect again\n\n"))
+			_ = out.write([]byte(": connect again\n\n")) // who does not get it sees the end
 			_ = out.flush()
 			return nil
 		case err == nil:
@@ -189,6 +189,7 @@ func (e *eventWriter) begin() error {
 }
 
 func (e *eventWriter) write(p []byte) error {
+	// A connection that knows no deadlines is one of a test: see lasting.
 	_ = e.rc.SetWriteDeadline(time.Now().Add(e.timeout))
 	_, err := e.w.Write(p)
 	return err
